@@ -1,0 +1,62 @@
+//! The instructions that a filter here is made of: load a word, AND, compare, jump, return.
+//!
+//! The kernel answers calls from a bitmap, without running the filter, only where it finds nothing else on
+//! their path (`seccomp_is_const_allow` in `kernel/seccomp.c`).
+
+use linux_raw_sys::ptrace::{
+    BPF_ABS, BPF_ALU, BPF_AND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET,
+    BPF_W,
+};
+
+/// One instruction, as the kernel reads it.
+pub use linux_raw_sys::ptrace::sock_filter as Instruction;
+
+/// `A = the 32-bit word of seccomp_data at offset`, in bytes.
+pub const fn load(offset: u32) -> Instruction {
+    make(BPF_LD | BPF_W | BPF_ABS, 0, 0, offset)
+}
+
+/// `A = A & mask`.
+pub const fn and(mask: u32) -> Instruction {
+    make(BPF_ALU | BPF_AND | BPF_K, 0, 0, mask)
+}
+
+/// Skip `offset` instructions.
+pub const fn always(offset: u32) -> Instruction {
+    make(BPF_JMP | BPF_JA, 0, 0, offset)
+}
+
+/// What a conditional jump asks about A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// A is the number.
+    Equal(u32),
+    /// A is the number or greater, unsigned.
+    AtLeast(u32),
+    /// A has any of the number's bits.
+    AnyBit(u32),
+}
+
+/// Skip `yes` instructions if the test holds, `no` if not.
+pub const fn jump(test: Test, yes: u8, no: u8) -> Instruction {
+    match test {
+        Test::Equal(k) => make(BPF_JMP | BPF_JEQ | BPF_K, yes, no, k),
+        Test::AtLeast(k) => make(BPF_JMP | BPF_JGE | BPF_K, yes, no, k),
+        Test::AnyBit(k) => make(BPF_JMP | BPF_JSET | BPF_K, yes, no, k),
+    }
+}
+
+/// Answer the call.
+pub const fn ret(answer: u32) -> Instruction {
+    make(BPF_RET | BPF_K, 0, 0, answer)
+}
+
+const fn make(code: u32, jt: u8, jf: u8, k: u32) -> Instruction {
+    assert!(code <= u16::MAX as u32);
+    Instruction {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    }
+}

@@ -1,0 +1,7 @@
+//! Classic BPF as seccomp runs it (`Documentation/userspace-api/seccomp_filter.rst`, `bpf(4)` of the BSDs).
+
+pub mod assembler;
+pub mod instruction;
+
+pub use assembler::{Assembler, Label};
+pub use instruction::Instruction;

@@ -1,0 +1,42 @@
+//! What root loses: every capability of every set.
+//!
+//! no_new_privs keeps an exec from giving any back; the bounding set is emptied all the same, so that
+//! `/proc/PID/status` shows a process that has nothing and can get nothing.
+
+use crate::error::{Error, Step};
+use crate::sys::{Errno, process};
+
+/// Empties the ambient set, the bounding set where that is allowed, and the others.
+///
+/// Dropping from the bounding set takes CAP_SETPCAP. Who lacks it is a plain user, whose bounding set
+/// stays as it is, or root in a container, whose bounding set must then be empty already.
+pub fn drop_all() -> Result<(), Error<'static>> {
+    let failed = |call| move |errno| Error::call(Step::Capabilities, call, errno);
+    process::clear_ambient_set().map_err(failed("PR_CAP_AMBIENT_CLEAR_ALL"))?;
+    if process::may_drop_bounding_set().map_err(failed("capget"))? {
+        for_each_capability(process::drop_from_bounding_set).map_err(failed("PR_CAPBSET_DROP"))?;
+    } else if process::effective_uid() == 0 {
+        for_each_capability(
+            |capability| match process::is_in_bounding_set(capability)? {
+                true => Err(Errno::PERM),
+                false => Ok(()),
+            },
+        )
+        .map_err(failed(
+            "root without CAP_SETPCAP can't drop its bounding set",
+        ))?;
+    }
+    process::clear_capability_sets().map_err(failed("capset"))
+}
+
+/// Calls `each` with every capability that the kernel has: numbers from 0, until it answers EINVAL.
+fn for_each_capability(each: impl Fn(u32) -> Result<(), Errno>) -> Result<(), Errno> {
+    for capability in 0.. {
+        match each(capability) {
+            Ok(()) => {}
+            Err(Errno::INVAL) if capability > 0 => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! Inherited descriptors: closed by the exec, but for those that the caller names in the environment.
+
+use core::ffi::CStr;
+
+use crate::error::{Cause, Error, Step, Subject};
+use crate::sys::args::Vector;
+use crate::sys::fs::{self, FileType};
+use crate::sys::{BorrowedFd, Errno, process};
+
+/// Variables whose name starts with this may name a descriptor to keep: `OARBANK_...=fd:N`.
+const PREFIX: &[u8] = b"OARBANK_";
+/// What such a value starts with.
+const MARK: &[u8] = b"fd:";
+/// The variable with the descriptor that is told of the confinement, up to its value.
+const CONFINED: &[u8] = b"OARBANK_CONFINED=";
+
+/// The standard descriptors, which stay the caller's.
+const STANDARD: [&str; 3] = ["standard input", "standard output", "standard error"];
+
+/// A descriptor that is told once the sandbox holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Confined(BorrowedFd<'static>);
+
+/// Marks every descriptor from 3 up close-on-exec, keeps the named ones, and takes `OARBANK_CONFINED` out of the
+/// environment. To be called before the launcher opens anything: what is open is then the caller's.
+pub fn apply(environment: &mut Vector) -> Result<Option<Confined>, Error<'static>> {
+    let confined = find_confined(environment)?;
+    for (number, name) in (0..).zip(STANDARD) {
+        check_standard(number).map_err(|errno| Error::call(Step::Descriptors, name, errno))?;
+    }
+    fs::close_on_exec_from(3)
+        .map_err(|errno| Error::call(Step::Descriptors, "close_range", errno))?;
+    for variable in environment.iter() {
+        if let Some(value) = kept_descriptor(variable) {
+            keep(value, confined).map_err(|cause| refused(variable, cause))?;
+        }
+    }
+    environment.remove(|variable| variable.to_bytes().starts_with(CONFINED));
+    Ok(confined.map(|(_, confined)| confined))
+}
+
+/// Without `exec_rw`: no descriptor that the module gets may be a file in memory that it could write and then
+/// execute. Landlock does not see such files (no path leads to them), and the filter only sees new ones.
+pub fn check_memory_files(environment: &Vector, exec_rw: bool) -> Result<(), Error<'static>> {
+    if exec_rw {
+        return Ok(());
+    }
+    for number in 0..3 {
+        let subject = || Subject::Name(STANDARD[number as usize]);
+        check_memory_file(number)
+            .map_err(|cause| Error::refused(Step::Descriptors, subject(), cause))?;
+    }
+    for variable in environment.iter() {
+        if let Some(number) = kept_descriptor(variable).and_then(number) {
+            check_memory_file(number).map_err(|cause| refused(variable, cause))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_memory_file(number: i32) -> Result<(), Cause<'static>> {
+    let fd = fs::inherited(number).map_err(Cause::Errno)?;
+    match fs::is_open_memory_file(fd) {
+        // A closed standard descriptor is none.
+        Ok(false) | Err(Errno::BADF) => Ok(()),
+        Ok(true) => Err(Cause::Explained(
+            Errno::ACCESS,
+            "a file in memory that could be written and executed; seal it with F_SEAL_EXEC or F_SEAL_WRITE, or grant exec_rw",
+        )),
+        Err(errno) => Err(Cause::Errno(errno)),
+    }
+}
+
+/// The descriptor in `OARBANK_CONFINED`, with its number.
+fn find_confined(environment: &Vector) -> Result<Option<(i32, Confined)>, Error<'static>> {
+    let mut found = None;
+    for variable in environment.iter() {
+        let Some(value) = variable.to_bytes().strip_prefix(CONFINED) else {
+            continue;
+        };
+        if found.is_some() {
+            return Err(refused(
+                variable,
+                Cause::Reason("OARBANK_CONFINED stands in the environment twice"),
+            ));
+        }
+        let Some(number) = number(value).filter(|&number| number > 2) else {
+            return Err(refused(
+                variable,
+                Cause::Reason("must be the number of a descriptor above 2"),
+            ));
+        };
+        // It must be open: F_SETFD also sees to it that the module does not get it if the close fails.
+        let fd = fs::inherited(number)
+            .and_then(|fd| fs::close_on_exec(fd).map(|()| fd))
+            .map_err(|errno| refused(variable, Cause::Errno(errno)))?;
+        found = Some((number, Confined(fd)));
+    }
+    Ok(found)
+}
+
+/// The `N` of `OARBANK_...=fd:N`.
+fn kept_descriptor(variable: &'static CStr) -> Option<&'static [u8]> {
+    let variable = variable.to_bytes();
+    let equals = variable.iter().position(|&byte| byte == b'=')?;
+    let (name, value) = variable.split_at(equals);
+    if name.starts_with(PREFIX) {
+        value.get(1..)?.strip_prefix(MARK)
+    } else {
+        None
+    }
+}
+
+/// Lets the exec pass a descriptor on, which must be a socket, a pipe or a regular file: a directory or a device
+/// opened before the launch would be outside the sandbox.
+fn keep(value: &[u8], confined: Option<(i32, Confined)>) -> Result<(), Cause<'static>> {
+    let number =
+        number(value).ok_or(Cause::Reason("must be fd: and the number of a descriptor"))?;
+    if confined.is_some_and(|(taken, _)| taken == number) {
+        return Err(Cause::Reason(
+            "OARBANK_CONFINED names this descriptor, which the module must not get",
+        ));
+    }
+    let fd = fs::inherited(number).map_err(Cause::Errno)?;
+    match fs::file_type(&fs::stat(fd).map_err(Cause::Errno)?) {
+        FileType::Socket | FileType::Fifo | FileType::RegularFile => {}
+        _ => {
+            return Err(Cause::Explained(
+                Errno::INVAL,
+                "must be a socket, a pipe or a regular file",
+            ));
+        }
+    }
+    fs::keep_over_exec(fd).map_err(Cause::Errno)
+}
+
+/// A standard descriptor may be anything but a directory, which the module could list.
+fn check_standard(number: i32) -> Result<(), Errno> {
+    match fs::stat(fs::inherited(number)?) {
+        Ok(stat) if fs::file_type(&stat) == FileType::Directory => Err(Errno::ISDIR),
+        Ok(_) | Err(Errno::BADF) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// A descriptor number: decimal digits, no sign, no leading zero.
+fn number(text: &[u8]) -> Option<i32> {
+    if text.is_empty() || text.len() > 1 && text[0] == b'0' {
+        return None;
+    }
+    text.iter().try_fold(0_i32, |value, &byte| {
+        let digit = char::from(byte).to_digit(10)?;
+        value.checked_mul(10)?.checked_add(digit.cast_signed())
+    })
+}
+
+fn refused(variable: &'static CStr, cause: Cause<'static>) -> Error<'static> {
+    Error::refused(Step::Descriptors, Subject::Text(variable.to_bytes()), cause)
+}
+
+impl Confined {
+    /// Tells that the sandbox holds: one byte, then the end.
+    pub fn tell(self) -> Result<(), Error<'static>> {
+        let failed = |call| move |errno| Error::call(Step::Confined, call, errno);
+        let written =
+            process::without_write_signals(|| fs::write(self.0, b"1")).map_err(failed("write"))?;
+        if written != 1 {
+            return Err(failed("write")(Errno::IO));
+        }
+        fs::close_inherited(self.0).map_err(failed("close"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_digits_alone() {
+        for (text, expected) in [
+            ("3", Some(3)),
+            ("0", Some(0)),
+            ("2147483647", Some(i32::MAX)),
+            ("2147483648", None),
+            ("99999999999", None),
+            ("", None),
+            ("-1", None),
+            ("+3", None),
+            (" 3", None),
+            ("3x", None),
+            ("03", None),
+        ] {
+            assert_eq!(number(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_marked_variables_keep_a_descriptor() {
+        assert_eq!(kept_descriptor(c"OARBANK_BUS=fd:7"), Some(&b"7"[..]));
+        assert_eq!(kept_descriptor(c"OARBANK_=fd:"), Some(&b""[..]));
+        for other in [
+            c"OARBANK_BUS=7",
+            c"OARBANK=fd:7",
+            c"XOARBANK_A=fd:7",
+            c"OARBANK_A",
+            c"A=OARBANK_B=fd:7",
+        ] {
+            assert_eq!(kept_descriptor(other), None, "{other:?}");
+        }
+    }
+}

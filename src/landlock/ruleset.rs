@@ -1,0 +1,289 @@
+//! The rules of a policy at an ABI (pure), and their application.
+
+use core::ffi::CStr;
+
+use heapless::Vec;
+use linux_raw_sys::landlock::LANDLOCK_ACCESS_NET_CONNECT_TCP;
+
+use super::abi::{self, Abi};
+use super::access::Grant;
+use super::resolve::{Failure, Space};
+use crate::error::{Cause, Error, Step, Subject};
+use crate::policy::base_system::{
+    DEVICES, GPU_DIRECTORY, GPU_NODES, GPU_PREFIX, GPU_TASKS, SYSTEM,
+};
+use crate::policy::{Entry, List, Net, Policy};
+use crate::sys::fs::{self, FileType};
+use crate::sys::landlock as call;
+use crate::sys::{Errno, OwnedFd};
+
+/// A path of the host, skipped where it does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostRule {
+    /// The path.
+    pub path: &'static CStr,
+    /// What is granted.
+    pub grant: Grant,
+}
+
+/// What a policy grants of the host itself, but for the GPU nodes that are found by their prefix.
+pub fn host_rules(policy: &Policy<'_>) -> impl Iterator<Item = HostRule> {
+    let gpu = policy.gpu;
+    let rule = |grant| move |path| HostRule { path, grant };
+    SYSTEM
+        .into_iter()
+        .map(rule(Grant::Program))
+        .chain(DEVICES.into_iter().map(rule(Grant::Device)))
+        .chain(
+            GPU_NODES
+                .into_iter()
+                .filter(move |_| gpu)
+                .map(rule(Grant::Gpu)),
+        )
+}
+
+/// What a list of the policy grants.
+pub const fn list_grant(list: List, exec_rw: bool) -> Grant {
+    match list {
+        List::Ro => Grant::Program,
+        List::Rw => Grant::Work { exec_rw },
+        List::Rd => Grant::Input,
+        List::Wo => Grant::Outbox,
+    }
+}
+
+/// The TCP port to which the module may connect. `Err`: this ABI can't hold it to that.
+pub fn proxy_port(policy: &Policy<'_>, abi: Abi) -> Result<Option<u16>, Error<'static>> {
+    match policy.net {
+        Net::None => Ok(None),
+        Net::Proxy(port) if abi.has(abi::TCP) => Ok(Some(port.get())),
+        Net::Proxy(_) => {
+            let subject = Subject::Field {
+                name: "net",
+                index: None,
+                text: Some(b"egress-allowlist"),
+            };
+            let (needed, since) = (abi::TCP, abi::linux_of(abi::TCP));
+            Err(Error::refused(
+                Step::Landlock,
+                subject,
+                Cause::NeedsAbi {
+                    needed,
+                    since,
+                    found: abi.number(),
+                },
+            ))
+        }
+    }
+}
+
+/// Makes the ruleset of a policy at this kernel's ABI and confines the process by it.
+pub fn apply<'a>(policy: &Policy<'a>, abi: Abi, space: &mut Space) -> Result<(), Error<'a>> {
+    let port = proxy_port(policy, abi)?;
+    let ruleset = call::create_ruleset(&abi.ruleset_attr(), abi.attr_size())
+        .map_err(|errno| Error::call(Step::Landlock, "landlock_create_ruleset", errno))?;
+    let mut rules = Rules {
+        policy,
+        abi,
+        ruleset,
+        space,
+    };
+    rules.writable_roots()?;
+    rules.host()?;
+    rules.others()?;
+    if let Some(port) = port {
+        call::add_net_port(&rules.ruleset, port, LANDLOCK_ACCESS_NET_CONNECT_TCP.into())
+            .map_err(|errno| Error::call(Step::Landlock, "proxy_port", errno))?;
+    }
+    call::restrict_self(&rules.ruleset)
+        .map_err(|errno| Error::call(Step::Landlock, "landlock_restrict_self", errno))
+}
+
+/// A ruleset in the making.
+struct Rules<'p, 'a> {
+    policy: &'p Policy<'a>,
+    abi: Abi,
+    ruleset: OwnedFd,
+    space: &'p mut Space,
+}
+
+impl<'a> Rules<'_, 'a> {
+    /// The roots that the module may change come first: what is below them is resolved with care.
+    fn writable_roots(&mut self) -> Result<(), Error<'a>> {
+        for (number, (list, entry)) in self.policy.entries().enumerate() {
+            if list.is_writable() {
+                let opened = self.space.add_root(number, entry.path);
+                if let Some(fd) = opened.map_err(|errno| refused(entry, Cause::Errno(errno)))? {
+                    self.add(entry, &fd, list_grant(list, self.policy.exec_rw))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The base system and the GPU.
+    fn host(&mut self) -> Result<(), Error<'a>> {
+        for rule in host_rules(self.policy) {
+            self.host_rule(rule.path, rule.grant)
+                .map_err(|errno| host_refused(rule.path, errno))?;
+        }
+        if self.policy.gpu {
+            self.gpu_nodes()
+                .map_err(|errno| host_refused(GPU_DIRECTORY, errno))?;
+            // A link of the kernel's own, to this process.
+            let tasks = fs::open_location_following(GPU_TASKS);
+            self.host_rule_on(tasks, Grant::Tasks)
+                .map_err(|errno| host_refused(GPU_TASKS, errno))?;
+        }
+        Ok(())
+    }
+
+    fn gpu_nodes(&mut self) -> Result<(), Errno> {
+        let listed = fs::for_each_entry(GPU_DIRECTORY, |name| {
+            if !name.to_bytes().starts_with(GPU_PREFIX) {
+                return Ok(());
+            }
+            // A name has 255 bytes at most (NAME_MAX).
+            let mut path: Vec<u8, 288> = Vec::new();
+            for part in [GPU_DIRECTORY.to_bytes(), b"/", name.to_bytes_with_nul()] {
+                path.extend_from_slice(part)
+                    .map_err(|_| Errno::NAMETOOLONG)?;
+            }
+            let path = CStr::from_bytes_with_nul(&path).map_err(|_| Errno::INVAL)?;
+            self.host_rule(path, Grant::Gpu)
+        });
+        // A host without /dev has no GPU.
+        if listed == Err(Errno::NOENT) {
+            Ok(())
+        } else {
+            listed
+        }
+    }
+
+    fn host_rule(&mut self, path: &CStr, grant: Grant) -> Result<(), Errno> {
+        let opened = self.open(path).map_err(|failure| match failure {
+            Failure::Errno(errno) => errno,
+            Failure::Leaves(_) => Errno::XDEV,
+        });
+        self.host_rule_on(opened, grant)
+    }
+
+    fn host_rule_on(&mut self, opened: Result<OwnedFd, Errno>, grant: Grant) -> Result<(), Errno> {
+        match opened {
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno),
+            Ok(fd) => {
+                let kind = fs::file_type(&fs::stat(&fd)?);
+                self.add_rights(&fd, grant, kind)
+            }
+        }
+    }
+
+    /// What is left of the policy: the lists, `exe` and the broker.
+    fn others(&mut self) -> Result<(), Error<'a>> {
+        for (number, (list, entry)) in self.policy.entries().enumerate() {
+            if !self.space.is_root_without_links(number) {
+                let fd = self
+                    .open(entry.path)
+                    .map_err(|failure| self.refusal(entry, failure))?;
+                self.add(entry, &fd, list_grant(list, self.policy.exec_rw))?;
+            }
+        }
+        if let Some(entry) = self.policy.exe() {
+            match self.open(entry.path) {
+                Ok(fd) if file_type(entry, &fd)? == FileType::Directory => {
+                    return Err(refused(entry, Cause::Errno(Errno::ISDIR)));
+                }
+                Ok(fd) => self.add(entry, &fd, Grant::Program)?,
+                // What is granted already needs no rule, wherever a link below a writable root leads to it.
+                Err(Failure::Leaves(_)) if self.ends_in_a_program_place() => {}
+                Err(failure) => return Err(self.refusal(entry, failure)),
+            }
+        }
+        match self.policy.broker_socket() {
+            Some(entry) => self.broker(entry),
+            None => Ok(()),
+        }
+    }
+
+    /// Below ABI 9 there is no right to grant, but the path must be a socket all the same.
+    fn broker(&mut self, entry: Entry<'a>) -> Result<(), Error<'a>> {
+        let fd = self
+            .open(entry.path)
+            .map_err(|failure| self.refusal(entry, failure))?;
+        let kind = file_type(entry, &fd)?;
+        if kind != FileType::Socket {
+            return Err(refused(
+                entry,
+                Cause::Explained(Errno::NOTSOCK, "not a socket"),
+            ));
+        }
+        if self.abi.has(abi::UNIX) {
+            self.add_rights(&fd, Grant::Broker, kind)
+                .map_err(|errno| refused(entry, Cause::Errno(errno)))?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, path: &CStr) -> Result<OwnedFd, Failure> {
+        self.space
+            .open(path, |number| self.policy.list_path(number).to_bytes())
+    }
+
+    /// Whether the path that just left its writable root ended in the base system or in `ro`.
+    fn ends_in_a_program_place(&mut self) -> bool {
+        let ro = self
+            .policy
+            .entries()
+            .filter(|(list, _)| *list == List::Ro)
+            .map(|(_, entry)| entry.path);
+        self.space.ended_beneath(SYSTEM.into_iter().chain(ro))
+    }
+
+    fn add(&self, entry: Entry<'a>, fd: &OwnedFd, grant: Grant) -> Result<(), Error<'a>> {
+        let kind = file_type(entry, fd)?;
+        self.add_rights(fd, grant, kind)
+            .map_err(|errno| refused(entry, Cause::Errno(errno)))
+    }
+
+    fn add_rights(&self, fd: &OwnedFd, grant: Grant, kind: FileType) -> Result<(), Errno> {
+        let rights = if kind == FileType::Directory {
+            grant.rights(self.abi)
+        } else {
+            grant.file_rights(self.abi)
+        };
+        call::add_path_beneath(&self.ruleset, fd, rights)
+    }
+
+    fn refusal(&self, entry: Entry<'a>, failure: Failure) -> Error<'a> {
+        let cause = match failure {
+            Failure::Errno(errno) => Cause::Errno(errno),
+            Failure::Leaves(root) => Cause::LeavesRoot(self.policy.list_path(root).to_bytes()),
+        };
+        refused(entry, cause)
+    }
+}
+
+fn file_type<'a>(entry: Entry<'a>, fd: &OwnedFd) -> Result<FileType, Error<'a>> {
+    fs::stat(fd)
+        .map(|stat| fs::file_type(&stat))
+        .map_err(|errno| refused(entry, Cause::Errno(errno)))
+}
+
+fn refused<'a>(entry: Entry<'a>, cause: Cause<'a>) -> Error<'a> {
+    let Entry { field, index, path } = entry;
+    let subject = Subject::Field {
+        name: field,
+        index,
+        text: Some(path.to_bytes()),
+    };
+    Error::refused(Step::Landlock, subject, cause)
+}
+
+fn host_refused(path: &'static CStr, errno: Errno) -> Error<'static> {
+    Error::refused(
+        Step::Landlock,
+        Subject::Text(path.to_bytes()),
+        Cause::Errno(errno),
+    )
+}

@@ -1,0 +1,15 @@
+//! The entry of `oarbank-agent`: hands what the kernel gave to the library.
+
+#![no_std]
+#![no_main]
+#![deny(unsafe_code)]
+
+mod rt;
+
+use oarbank_agent::launch::Memory;
+use oarbank_agent::sys::args::Vector;
+
+/// Called once, by `rt`.
+fn main(arguments: Vector, environment: Vector, memory: &mut Memory) -> ! {
+    oarbank_agent::cli::run(arguments, environment, memory)
+}

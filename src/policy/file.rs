@@ -1,0 +1,57 @@
+//! Reading the policy file.
+
+use core::ffi::CStr;
+
+use crate::error::{Cause, Error, Step, Subject};
+use crate::limits::POLICY_BYTES;
+use crate::sys::fs::{self, FileType};
+use crate::sys::{Errno, OwnedFd};
+
+/// A policy file's bytes, and one more to see that it is too long.
+pub type Buffer = [u8; POLICY_BYTES + 1];
+
+/// Reads the whole file, once, into `buffer`. It must be a regular file of 1 MiB at most, and as long at the
+/// end of the read as it was at its start.
+pub fn read<'a>(path: &'a CStr, buffer: &'a mut Buffer) -> Result<&'a [u8], Error<'a>> {
+    let refused = |cause| Error::refused(Step::Policy, Subject::Text(path.to_bytes()), cause);
+    let file = fs::open_for_reading(path).map_err(|errno| refused(Cause::Errno(errno)))?;
+    let stat = fs::stat(&file).map_err(|errno| refused(Cause::Errno(errno)))?;
+    match fs::file_type(&stat) {
+        FileType::RegularFile => {}
+        FileType::Directory => return Err(refused(Cause::Errno(Errno::ISDIR))),
+        _ => {
+            return Err(refused(Cause::Explained(
+                Errno::INVAL,
+                "not a regular file",
+            )));
+        }
+    }
+    let length = read_to_end(&file, buffer).map_err(|errno| refused(Cause::Errno(errno)))?;
+    if length > POLICY_BYTES {
+        return Err(refused(Cause::Explained(
+            Errno::FBIG,
+            "a policy has 1048576 bytes at most",
+        )));
+    }
+    if u64::try_from(stat.st_size) != Ok(length as u64) {
+        return Err(refused(Cause::Explained(
+            Errno::AGAIN,
+            "it changed while it was read",
+        )));
+    }
+    buffer
+        .get(..length)
+        .ok_or(refused(Cause::Errno(Errno::FBIG)))
+}
+
+/// Reads until the end of the file or of the buffer.
+fn read_to_end(file: &OwnedFd, buffer: &mut Buffer) -> Result<usize, Errno> {
+    let mut length = 0;
+    while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match fs::read(file, rest)? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    Ok(length)
+}

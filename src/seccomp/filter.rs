@@ -1,0 +1,225 @@
+//! The filter's program: a fixed prologue, a search tree over the call's number, the argument checks, the
+//! answers.
+//!
+//! It is computed from the table by the compiler, one program for each mode; the launch only picks one.
+
+use linux_raw_sys::errno::{EACCES, ENOSYS, EPERM};
+use linux_raw_sys::ptrace::{SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS};
+
+use super::allowed::ALLOWED;
+use super::architecture::Architecture;
+use super::call::{Answer, Check, Group, NUMBERS, Verdict};
+use super::refused::{CHECKED, REFUSED};
+use super::{arguments, clone, sockets};
+use crate::bpf::instruction::Test::{AtLeast, Equal};
+use crate::bpf::{Assembler, Instruction, Label};
+
+/// What of the policy changes the filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode {
+    /// `net` is `egress-allowlist`: TCP sockets.
+    pub tcp: bool,
+    /// There is a `broker_socket`: unix sockets.
+    pub broker: bool,
+    /// `exec_rw`: written files may be executed.
+    pub exec_rw: bool,
+}
+
+/// How many modes there are.
+pub const MODES: usize = 8;
+
+impl Mode {
+    /// The mode of a number below [`MODES`].
+    pub const fn from_index(index: usize) -> Self {
+        Mode {
+            tcp: index & 4 != 0,
+            broker: index & 2 != 0,
+            exec_rw: index & 1 != 0,
+        }
+    }
+
+    /// The number of a mode.
+    pub const fn index(self) -> usize {
+        (self.tcp as usize) << 2 | (self.broker as usize) << 1 | self.exec_rw as usize
+    }
+}
+
+/// The offsets in `struct seccomp_data` (`include/uapi/linux/seccomp.h`).
+const NR: u32 = 0;
+const ARCH: u32 = 4;
+
+/// The offset of the low half of an argument.
+pub(super) const fn low(argument: u32) -> u32 {
+    16 + 8 * argument
+}
+
+/// The offset of the high half of an argument.
+pub(super) const fn high(argument: u32) -> u32 {
+    low(argument) + 4
+}
+
+// Every architecture of the table is little-endian: the low half of an argument comes first.
+const _: () = assert!(cfg!(target_endian = "little"));
+
+/// The answers at the end of the program.
+pub(super) struct Tails {
+    pub(super) allow: Label,
+    pub(super) eperm: Label,
+    pub(super) enosys: Label,
+    pub(super) eacces: Label,
+}
+
+/// Assembles the filter of an architecture and a mode.
+pub const fn assemble(architecture: Architecture, mode: Mode) -> Assembler {
+    let mut a = Assembler::new();
+    let kill = a.ret(SECCOMP_RET_KILL_PROCESS);
+    let tails = Tails {
+        eacces: a.ret(SECCOMP_RET_ERRNO | EACCES),
+        enosys: a.ret(SECCOMP_RET_ERRNO | ENOSYS),
+        eperm: a.ret(SECCOMP_RET_ERRNO | EPERM),
+        allow: a.ret(SECCOMP_RET_ALLOW),
+    };
+    let targets = targets(&mut a, architecture, mode, &tails);
+    let ranges = Ranges::of(&targets);
+    let tree = tree(&mut a, &ranges, 0, ranges.len);
+    let number = match architecture.other_table() {
+        Some(bit) => a.jump(AtLeast(bit), tails.eperm, tree),
+        None => tree,
+    };
+    let number = a.load(NR, number);
+    let native = a.jump(Equal(architecture.audit_arch()), number, kill);
+    a.load(ARCH, native);
+    a
+}
+
+/// Where each number of the table goes; the last entry is for all that the table doesn't know.
+const fn targets(
+    a: &mut Assembler,
+    architecture: Architecture,
+    mode: Mode,
+    tails: &Tails,
+) -> [Label; NUMBERS + 1] {
+    let mut targets = [tails.enosys; NUMBERS + 1];
+    let mut table = 0;
+    while table < TABLES.len() {
+        let mut group = 0;
+        while group < TABLES[table].len() {
+            let calls = TABLES[table][group].calls;
+            let mut call = 0;
+            while call < calls.len() {
+                if let Some(number) = calls[call].number(architecture) {
+                    targets[number] = match calls[call].verdict {
+                        Verdict::Allow => tails.allow,
+                        Verdict::Refuse(Answer::Eperm) => tails.eperm,
+                        Verdict::Refuse(Answer::Enosys) => tails.enosys,
+                        Verdict::Refuse(Answer::Eacces) => tails.eacces,
+                        Verdict::Decide(check) => decide(a, check, mode, tails),
+                    };
+                }
+                call += 1;
+            }
+            group += 1;
+        }
+        table += 1;
+    }
+    targets
+}
+
+/// The whole table.
+pub const TABLES: [&[Group]; 3] = [REFUSED, CHECKED, ALLOWED];
+
+/// The instructions of a check, or the answer where the mode leaves nothing to ask.
+const fn decide(a: &mut Assembler, check: Check, mode: Mode, tails: &Tails) -> Label {
+    match check {
+        Check::Clone => clone::clone(a, tails),
+        Check::Ioctl => arguments::ioctl(a, tails),
+        Check::Memfd if mode.exec_rw => tails.allow,
+        Check::Memfd => arguments::memfd_create(a, tails),
+        Check::Mknod => arguments::mknod(a, 1, tails),
+        Check::Mknodat => arguments::mknod(a, 2, tails),
+        Check::Prlimit => arguments::prlimit(a, tails),
+        Check::Sendmmsg => sockets::send_flags(a, 3, tails),
+        Check::Sendmsg => sockets::send_flags(a, 2, tails),
+        Check::Sendto => sockets::send_flags(a, 3, tails),
+        Check::Setsockopt => sockets::setsockopt(a, tails),
+        Check::Socket if !mode.tcp && !mode.broker => tails.eperm,
+        Check::Socket => sockets::socket(a, mode, tails),
+        Check::Socketpair => sockets::socketpair(a, tails),
+    }
+}
+
+/// Neighbouring numbers that go to the same place.
+struct Ranges {
+    first: [usize; NUMBERS + 1],
+    target: [Label; NUMBERS + 1],
+    len: usize,
+}
+
+impl Ranges {
+    const fn of(targets: &[Label; NUMBERS + 1]) -> Self {
+        let mut ranges = Ranges {
+            first: [0; NUMBERS + 1],
+            target: *targets,
+            len: 1,
+        };
+        let mut number = 1;
+        while number <= NUMBERS {
+            if !targets[number].is(ranges.target[ranges.len - 1]) {
+                ranges.first[ranges.len] = number;
+                ranges.target[ranges.len] = targets[number];
+                ranges.len += 1;
+            }
+            number += 1;
+        }
+        ranges
+    }
+}
+
+/// A balanced search tree over the ranges from `from` to before `to`.
+const fn tree(a: &mut Assembler, ranges: &Ranges, from: usize, to: usize) -> Label {
+    if to - from == 1 {
+        return ranges.target[from];
+    }
+    let middle = from + (to - from) / 2;
+    let upper = tree(a, ranges, middle, to);
+    let lower = tree(a, ranges, from, middle);
+    a.jump(AtLeast(ranges.first[middle] as u32), upper, lower)
+}
+
+/// The program of a mode on this architecture.
+pub fn program(mode: Mode) -> &'static [Instruction] {
+    PROGRAMS[mode.index()]
+}
+
+/// The program of a mode, exactly as long as it is.
+macro_rules! made {
+    ($index:literal) => {{
+        const ASSEMBLED: Assembler = assemble(Architecture::NATIVE, Mode::from_index($index));
+        static CODE: [Instruction; ASSEMBLED.len()] = ASSEMBLED.program();
+        &CODE
+    }};
+}
+
+/// One program for each mode, made by the compiler.
+static PROGRAMS: [&[Instruction]; MODES] = [
+    made!(0),
+    made!(1),
+    made!(2),
+    made!(3),
+    made!(4),
+    made!(5),
+    made!(6),
+    made!(7),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_and_its_index_agree() {
+        for index in 0..MODES {
+            assert_eq!(Mode::from_index(index).index(), index);
+        }
+    }
+}

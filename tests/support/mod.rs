@@ -1,0 +1,38 @@
+//! What all suites share: a temporary directory, a policy, and a program run in it or outside.
+//!
+//! Every denial is held against a control: the same steps of the same probe without the launcher.
+//! A test that can't be made here prints why; with `OARBANK_NO_SKIP=1` it fails instead.
+
+// Each suite uses a part.
+#![allow(dead_code, unused_imports)]
+
+mod policy;
+mod run;
+mod scene;
+mod temp;
+
+pub(crate) use policy::Policy;
+pub(crate) use run::{Outcome, Run, check};
+pub(crate) use scene::{Process, Scene, Who, as_each, as_root, assert_lines};
+pub(crate) use temp::TempDir;
+
+use std::io::Write as _;
+
+/// Says that a test, or a part of it, can't be made here.
+pub(crate) fn skip(reason: &str) {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("?");
+    assert_ne!(
+        std::env::var("OARBANK_NO_SKIP").as_deref(),
+        Ok("1"),
+        "SKIPPED {test}: {reason}"
+    );
+    // Not `eprintln`: the test harness would keep it from the reader of a passed test.
+    let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
+}
+
+/// The Landlock ABI of this kernel.
+pub(crate) fn landlock_abi() -> i64 {
+    // SAFETY: asks for the version; no pointers.
+    unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0_usize, 0_usize, 1_u32) }
+}

@@ -1,0 +1,218 @@
+//! One program run to its end, as some user.
+
+use std::ffi::OsStr;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+/// Far above what any test needs, far below what a caller waits for.
+const TIMEOUT_MS: i32 = 60_000;
+
+/// How a program is run; [`Run::run`] does it.
+pub(crate) struct Run {
+    pub(crate) command: Command,
+    input: Vec<u8>,
+    /// Kept open until the child has been started.
+    given: Vec<OwnedFd>,
+}
+
+impl Run {
+    /// The program with a small environment, in `/`, without a terminal, in a session of its own.
+    pub(crate) fn new(argv: &[impl AsRef<OsStr>], home: &str) -> Self {
+        let mut command = Command::new(&argv[0]);
+        command.args(&argv[1..]).current_dir("/").env_clear();
+        command
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", home)
+            .env("LC_ALL", "C.UTF-8");
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut run = Self {
+            command,
+            input: Vec::new(),
+            given: Vec::new(),
+        };
+        // SAFETY: one call that is safe after fork.
+        run.before(|| check(unsafe { libc::setsid() }));
+        run
+    }
+
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn cwd(mut self, directory: &str) -> Self {
+        self.command.current_dir(directory);
+        self
+    }
+
+    /// What the program reads from its standard input.
+    pub(crate) fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = bytes.into();
+        self
+    }
+
+    /// Done in the child before the program starts, in the order given; only calls that are safe
+    /// after fork.
+    pub(crate) fn before(&mut self, step: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
+        // SAFETY: every caller in these tests makes single system calls that are safe after fork.
+        unsafe { self.command.pre_exec(step) };
+    }
+
+    /// [`Run::before`] as a part of a chain.
+    pub(crate) fn with(
+        mut self,
+        step: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.before(step);
+        self
+    }
+
+    /// Gives the program this descriptor under that number. The number should be high (500 and
+    /// more): the standard library uses low ones between fork and exec.
+    pub(crate) fn fd(mut self, number: i32, descriptor: impl Into<OwnedFd>) -> Self {
+        let descriptor = descriptor.into();
+        // A number out of the way of those that are asked for.
+        // SAFETY: copies an own descriptor; the copy is owned by what is returned.
+        let moved = unsafe {
+            let moved = libc::fcntl(descriptor.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 700);
+            check(moved).expect("a free descriptor");
+            OwnedFd::from_raw_fd(moved)
+        };
+        let source = moved.as_raw_fd();
+        // SAFETY: dup2 is safe after fork.
+        self.before(move || check(unsafe { libc::dup2(source, number) }));
+        self.given.push(moved);
+        self
+    }
+
+    /// Starts it and waits for its end; whatever it leaves behind is killed.
+    pub(crate) fn run(mut self) -> Outcome {
+        let mut child = self
+            .command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{:?}: {error}", self.command));
+        self.given.clear();
+        let mut input = child.stdin.take().expect("piped");
+        let bytes = std::mem::take(&mut self.input);
+        // A program that doesn't read its input is fine.
+        let writer = thread::spawn(move || drop(input.write_all(&bytes)));
+        let out = drain(child.stdout.take().expect("piped"));
+        let err = drain(child.stderr.take().expect("piped"));
+        let in_time = wait_until_dead(&child);
+        kill_group(&child);
+        let status = child.wait().expect("own child");
+        writer.join().expect("the writer ends");
+        let outcome = Outcome {
+            code: status.code(),
+            signal: status.signal(),
+            out: out.join().expect("the reader ends"),
+            err: err.join().expect("the reader ends"),
+        };
+        assert!(in_time, "did not end: {:?}\n{outcome:?}", self.command);
+        outcome
+    }
+}
+
+fn drain(mut pipe: impl io::Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).expect("a pipe can be read");
+        bytes
+    })
+}
+
+/// Waits for the child to become a zombie; false when it took too long.
+fn wait_until_dead(child: &Child) -> bool {
+    // SAFETY: the child is an own one that was not waited for; the descriptor is owned here.
+    let process = unsafe {
+        let descriptor = libc::syscall(libc::SYS_pidfd_open, child.id(), 0) as i32;
+        check(descriptor).expect("a descriptor of an own child");
+        OwnedFd::from_raw_fd(descriptor)
+    };
+    let mut poll = libc::pollfd {
+        fd: process.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one element, which outlives the call.
+    unsafe { libc::poll(&mut poll, 1, TIMEOUT_MS) == 1 }
+}
+
+/// Ends the child's process group, before the child is waited for and its number may be reused.
+pub(super) fn kill_group(child: &Child) {
+    // SAFETY: the child leads a group of its own (`setsid`) and was not waited for.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+}
+
+/// The error of a call that returns -1.
+pub(crate) fn check(returned: i32) -> io::Result<()> {
+    if returned == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// How the program ended and what it wrote.
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) out: Vec<u8>,
+    pub(crate) err: Vec<u8>,
+}
+
+impl std::fmt::Debug for Outcome {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = String::from_utf8_lossy;
+        let (stdout, stderr) = (text(&self.out), text(&self.err));
+        write!(
+            out,
+            "exit {:?}, signal {:?}\nout: {stdout}\nerr: {stderr}",
+            self.code, self.signal
+        )
+    }
+}
+
+impl Outcome {
+    /// What it printed; it must have ended well.
+    #[track_caller]
+    pub(crate) fn success(&self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        String::from_utf8(self.out.clone()).expect("text")
+    }
+
+    /// The launcher refused: this exit code, nothing on standard output, and on standard error one
+    /// line `oarbank-agent: STEP: ...` with all the parts.
+    #[track_caller]
+    pub(crate) fn refused(&self, code: i32, step: &str, parts: &[&str]) {
+        let err = String::from_utf8_lossy(&self.err);
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(self.out.is_empty(), "{self:?}");
+        assert!(
+            err.starts_with(&format!("oarbank-agent: {step}: ")),
+            "step {step}: {self:?}"
+        );
+        assert!(
+            err.ends_with('\n') && err.lines().count() == 1,
+            "one line: {self:?}"
+        );
+        assert!(
+            !err.trim_end().chars().any(char::is_control),
+            "printable: {self:?}"
+        );
+        for part in parts {
+            assert!(err.contains(part), "no {part:?} in: {self:?}");
+        }
+    }
+}
