@@ -29,12 +29,15 @@ pub fn drop_all() -> Result<(), Error<'static>> {
     process::clear_capability_sets().map_err(failed("capset"))
 }
 
+/// The last capability of every kernel with Landlock (Linux 5.9): an EINVAL up to it is a failure, not the end.
+const LAST_KNOWN: u32 = linux_raw_sys::general::CAP_CHECKPOINT_RESTORE;
+
 /// Calls `each` with every capability that the kernel has: numbers from 0, until it answers EINVAL.
 fn for_each_capability(each: impl Fn(u32) -> Result<(), Errno>) -> Result<(), Errno> {
     for capability in 0.. {
         match each(capability) {
             Ok(()) => {}
-            Err(Errno::INVAL) if capability > 0 => break,
+            Err(Errno::INVAL) if capability > LAST_KNOWN => break,
             Err(errno) => return Err(errno),
         }
     }

@@ -40,7 +40,7 @@ impl Default for Memory {
 pub struct Request {
     /// The policy file.
     pub policy: &'static CStr,
-    /// argv[0], absolute.
+    /// The module's program: the first of its arguments, absolute.
     pub program: &'static CStr,
     /// The module's arguments.
     pub argv: Vector,

@@ -6,7 +6,7 @@
 //! | layer | module | what an auditor finds there |
 //! |---|---|---|
 //! | 0 | [`sys`] | the only unsafe code of the library: typed system calls |
-//! | 1 | [`errno`], [`error`], [`limits`] | error names, the one error shape with its exit codes, the limits |
+//! | 1 | [`error`], [`limits`] | the one error shape with its exit codes and the errno names, the limits |
 //! | 2 | [`bpf`] | classic BPF: instructions, assembler |
 //! | 3 | [`policy`] | the JSON text, the checked policy, the base system table |
 //! | 3 | [`seccomp`] | the table of calls, sockets, clone, the filter |
@@ -26,7 +26,6 @@ extern crate std;
 
 pub mod sys;
 
-pub mod errno;
 pub mod error;
 pub mod limits;
 

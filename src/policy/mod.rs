@@ -129,7 +129,7 @@ impl<'a> Policy<'a> {
         })
     }
 
-    /// argv[0]'s file.
+    /// The module's program file.
     pub fn exe(&self) -> Option<Entry<'a>> {
         let span = self.exe?;
         Some(Entry {

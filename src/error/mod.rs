@@ -1,9 +1,11 @@
 //! The one error shape: `oarbank-agent: <step>: <subject>: <cause>`, and the exit codes.
 
+pub mod errno;
+
 use core::fmt::{self, Display, Formatter, Write};
 
-use crate::errno::describe;
 use crate::sys::Errno;
+use errno::describe;
 
 /// How the launcher ends when the module has not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
