@@ -1367,3 +1367,55 @@ fn every_call_that_fails_ends_the_launch() {
         }
     });
 }
+
+#[test]
+fn a_panic_ends_in_70() {
+    if !strace_is_here() {
+        return;
+    }
+    if !cfg!(debug_assertions) {
+        // The release file has no such assertion, and no other way into a panic is known.
+        return skip("only a debug build has an assertion that a test can break");
+    }
+    // geteuid(2) can't fail; told that it did, rustix panics. Only a user is asked who he is.
+    let scene = Scene::new(if support::Who::current().is_root() {
+        support::Who::NOBODY
+    } else {
+        support::Who::current()
+    });
+    let marker = scene.dir("data") + "/ran";
+    let policy = scene.policy_file(scene.policy().rw(&scene.path("data")).json());
+    let argv = |fault| {
+        let mut argv = vec!["strace", "-o", "/dev/null", "-e", fault];
+        argv.extend([
+            scene.agent(),
+            "sandbox-exec",
+            &policy,
+            "--",
+            "/bin/sh",
+            "-c",
+            "echo > \"$0\"",
+        ]);
+        argv.push(&marker);
+        argv.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let run = |fault| {
+        let argv = argv(fault);
+        told(scene.plain(&argv.iter().map(String::as_str).collect::<Vec<_>>())).run()
+    };
+    let outcome = run("inject=geteuid:error=EPERM:when=1");
+    assert_eq!(outcome.code, Some(70), "{outcome:?}");
+    let err = String::from_utf8_lossy(&outcome.err).into_owned();
+    let said: Vec<&str> = err
+        .lines()
+        .filter(|line| line.starts_with("oarbank-agent: "))
+        .collect();
+    assert_eq!(
+        said,
+        ["oarbank-agent: internal: panic: a fault of the launcher, please report it"]
+    );
+    assert!(!fs::exists(&marker).expect("a path"));
+    // The control: the same without the fault runs the module.
+    assert_eq!(run("trace=geteuid").code, Some(0));
+    assert!(fs::exists(&marker).expect("a path"));
+}
