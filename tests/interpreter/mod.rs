@@ -20,7 +20,7 @@ impl Data {
             0 => Ok(self.nr),
             4 => Ok(self.arch),
             8 | 12 => Ok(0xdead_beef),
-            16..64 if offset % 4 == 0 => {
+            16..64 if offset.is_multiple_of(4) => {
                 let argument = self.args[(offset as usize - 16) / 8];
                 Ok((argument >> (offset % 8 * 8)) as u32)
             }
