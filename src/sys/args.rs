@@ -27,7 +27,8 @@ impl Vector {
 
     /// The strings, in order.
     pub fn iter(&self) -> impl Iterator<Item = &'static CStr> + '_ {
-        (0..).map_while(|index| self.get(index))
+        // Fused: after the NULL nothing is looked at any more.
+        (0..).map_while(|index| self.get(index)).fuse()
     }
 
     /// The string at `index`; indices up to the first `None` may be asked for.
