@@ -10,6 +10,8 @@ fn replay(target: &str, check: fn(&[u8])) {
     let (mut files, mut bytes) = (0, 0);
     for entry in fs::read_dir(&folder).expect("the corpus is there") {
         let path = entry.expect("an entry").path();
+        // Shown when a check fails.
+        eprintln!("{}", path.display());
         let data = fs::read(&path).expect("a file");
         check(&data);
         files += 1;
