@@ -345,3 +345,45 @@ fn a_policy_that_changes_while_it_is_read_is_one_of_its_versions_or_refused() {
         assert!(ran > 0 && refused > 0, "{ran} ran, {refused} refused");
     });
 }
+
+#[test]
+fn a_root_with_nothing_else_is_enough() {
+    // No /proc, no /dev, no /usr: an initramfs, or an empty container image.
+    support::as_root(|scene| {
+        let root = scene.dir("empty");
+        fs::copy(scene.agent(), format!("{root}/agent")).expect("own folder");
+        let policy = support::Policy::new().exe("/agent").gpu();
+        fs::write(format!("{root}/policy"), policy.json()).expect("own folder");
+        let run = |argv: &[&str]| {
+            let mut run = scene.plain(argv);
+            let root = std::ffi::CString::new(root.clone()).expect("no NUL");
+            // SAFETY: two calls that are safe after fork; the name ends in a zero byte.
+            run.before(move || unsafe {
+                support::check(libc::chroot(root.as_ptr()))?;
+                support::check(libc::chdir(c"/".as_ptr()))
+            });
+            run.run()
+        };
+        let version = run(&["/agent", "--version"]).success();
+        let inside = run(&[
+            "/agent",
+            "sandbox-exec",
+            "/policy",
+            "--",
+            "/agent",
+            "--version",
+        ]);
+        assert_eq!(inside.success(), version);
+        // What is not granted does not run there either.
+        fs::copy(scene.agent(), format!("{root}/other")).expect("own folder");
+        let other = run(&[
+            "/agent",
+            "sandbox-exec",
+            "/policy",
+            "--",
+            "/other",
+            "--version",
+        ]);
+        other.refused(71, "exec", &["/other", "EACCES"]);
+    });
+}
