@@ -6,7 +6,7 @@ use crate::error::{Cause, Error, Exit, Step, Subject};
 use crate::landlock::resolve::Space;
 use crate::landlock::{abi, ruleset};
 use crate::policy::file::{self, Buffer};
-use crate::policy::{Net, Policy, reader};
+use crate::policy::{Listed, Net, Policy, reader};
 use crate::seccomp::{self, Mode};
 use crate::sys::args::Vector;
 use crate::sys::process;
@@ -16,6 +16,7 @@ use crate::{capabilities, descriptors};
 pub struct Memory {
     file: Buffer,
     text: Buffer,
+    lists: Listed,
     space: Space,
 }
 
@@ -25,6 +26,7 @@ impl Memory {
         Memory {
             file: [0; size_of::<Buffer>()],
             text: [0; size_of::<Buffer>()],
+            lists: Listed::new(),
             space: Space::new(),
         }
     }
@@ -80,7 +82,7 @@ fn confine(request: Request, memory: &mut Memory) -> Result<(Vector, Vector), Er
 
     // 2. The policy: read once, checked to its last byte before anything of it is used.
     let json = file::read(policy, &mut memory.file)?;
-    let policy = reader::read(json, &mut memory.text)?;
+    let policy = reader::read(json, &mut memory.text, &mut memory.lists)?;
     descriptors::check_memory_files(&environment, policy.exec_rw)?;
 
     // 3. no_new_privs: no exec gains privileges from here on; Landlock and seccomp ask for it.

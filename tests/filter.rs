@@ -68,12 +68,21 @@ fn by_arguments(name: &str, mode: Mode, args: &[u64; 6]) -> u32 {
             })
         }
         "socketpair" => unless(low(0) != 1 || ![1, 5].contains(&(low(1) % 16))),
-        // The eight namespace flags: time, mount, cgroup, uts, ipc, user, pid, net.
+        // CLONE_PARENT, and the eight namespace flags: time, mount, cgroup, uts, ipc, user, pid, net.
         "clone" => {
-            let flags = [7, 17, 25, 26, 27, 28, 29, 30];
+            let flags = [7, 15, 17, 25, 26, 27, 28, 29, 30];
             unless(flags.iter().any(|bit| low(0) >> bit & 1 == 1))
         }
-        "ioctl" => unless([0x5412, 0x541c].contains(&low(1))),
+        // The terminal; inode flags, verity, encryption and FAT attributes; btrfs and bcachefs, but for clones.
+        "ioctl" => unless(match low(1) {
+            0x5412 | 0x541c | 0x5423 => true,
+            0x4008_6602 | 0x4004_6602 | 0x401c_5820 | 0x4080_6685 | 0x4004_7211 | 0x4008_7602 => {
+                true
+            }
+            0x800c_6613 | 0xc050_6617 | 0xc040_6618 | 0xc040_6619 => true,
+            0x4004_9409 | 0x4020_940d | 0xc018_9436 => false,
+            cmd => [0x94, 0xbc].contains(&(cmd >> 8 & 0xff)),
+        }),
         "prlimit64" => unless(low(0) != 0 && args[2] != 0),
         "mknod" => unless([2, 6].contains(&(low(1) >> 12 & 15))),
         "mknodat" => unless([2, 6].contains(&(low(2) >> 12 & 15))),
@@ -81,7 +90,12 @@ fn by_arguments(name: &str, mode: Mode, args: &[u64; 6]) -> u32 {
         "memfd_create" => EACCES,
         "sendto" | "sendmmsg" => unless(low(3) >> 29 & 1 == 1),
         "sendmsg" => unless(low(2) >> 29 & 1 == 1),
-        "setsockopt" => unless(low(1) == 6 && low(2) == 31),
+        "setsockopt" => unless(match low(1) {
+            0 => (35..=48).contains(&low(2)),
+            6 => low(2) == 31,
+            41 => [20, 27].contains(&low(2)) || (42..=48).contains(&low(2)),
+            _ => false,
+        }),
         _ => ALLOW,
     }
 }
@@ -170,6 +184,23 @@ fn bits(beside: u32) -> Vec<u32> {
         .collect()
 }
 
+/// Commands that the rules name.
+const IOCTLS: [u32; 13] = [
+    0x4008_6602,
+    0x4004_6602,
+    0x401c_5820,
+    0x4080_6685,
+    0x4004_7211,
+    0x4008_7602,
+    0x800c_6613,
+    0xc050_6617,
+    0xc040_6618,
+    0xc040_6619,
+    0x4004_9409,
+    0x4020_940d,
+    0xc018_9436,
+];
+
 /// The arguments to try for a call: all edges of those that the rules look at.
 fn edges(name: &str) -> Vec<[u64; 6]> {
     let mut tried = vec![
@@ -214,7 +245,19 @@ fn edges(name: &str) -> Vec<[u64; 6]> {
         }
         "clone" => vary(0, &halves(&bits(17))),
         "ioctl" => {
-            let near = (0x5400..0x5500).chain(bits(0x5412)).chain(bits(0x541c));
+            let named = IOCTLS
+                .into_iter()
+                .flat_map(|cmd| [cmd, cmd - 1, cmd + 1, cmd ^ 0x100, cmd ^ (1 << 31)]);
+            let near = (0x5400..0x5500)
+                .chain(bits(0x5412))
+                .chain(bits(0x541c))
+                .chain(named)
+                .chain((0..=0xffff).step_by(0x33))
+                .chain(
+                    (0x9400..0x9500)
+                        .chain(0xbc00..0xbd00)
+                        .flat_map(|cmd| [cmd, cmd | 0x5000_0000]),
+                );
             vary(1, &halves(&near.collect::<Vec<_>>()));
         }
         "prlimit64" => {

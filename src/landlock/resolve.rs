@@ -5,7 +5,8 @@
 //!
 //! 1. A path is opened with RESOLVE_NO_SYMLINKS first (`openat2(2)`). If that works, no link took part.
 //! 2. If it doesn't (ELOOP), the path is walked here, component by component, and each link read. A link that
-//!    lies beneath a writable root binds the path to that root: it must end there.
+//!    lies beneath a writable root binds the path to that root: it must end there. Directories are compared by
+//!    device and inode, so a root is known by any of its names. A link of the kernel's own is refused.
 //! 3. The link-free path that the walk found is opened with RESOLVE_NO_SYMLINKS again. Whatever was changed
 //!    in between, the object opened is the one at that very path, or the launch ends with ELOOP.
 
@@ -16,25 +17,38 @@ use heapless::Vec;
 use crate::limits::{PATH_MAX, PATHS, SYMLINKS};
 use crate::sys::{Errno, OwnedFd, fs};
 
-/// How many bytes the real paths of writable roots may have that are reached through links.
-const REAL_PATHS: usize = 1 << 20;
-
 /// The memory of a resolver, large enough to be a static of the binary.
 pub struct Space {
     walk: Walk,
-    /// Where `exe` ended outside its root.
-    outside: Vec<u8, PATH_MAX>,
+    /// A path whose ancestors are asked for.
+    ancestor: Vec<u8, PATH_MAX>,
     roots: Vec<Root, PATHS>,
-    /// The real paths of roots that were reached through links.
-    real_paths: Vec<u8, REAL_PATHS>,
 }
 
-/// A writable root: the number of its path among the policy's, and where its real path is.
+/// What a file or directory is, by whatever name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl From<fs::Stat> for Identity {
+    fn from(stat: fs::Stat) -> Self {
+        Identity {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        }
+    }
+}
+
+/// A writable root.
 #[derive(Clone, Copy)]
 struct Root {
+    /// The number of its path among the policy's.
     path: usize,
-    /// In `real_paths`; `None` if the path as given is free of links.
-    real: Option<(usize, usize)>,
+    identity: Identity,
+    /// Whether a link takes part in its path.
+    linked: bool,
 }
 
 /// Why a path can't be used.
@@ -57,81 +71,79 @@ impl Space {
     pub const fn new() -> Self {
         Space {
             walk: Walk::new(),
-            outside: Vec::new(),
+            ancestor: Vec::new(),
             roots: Vec::new(),
-            real_paths: Vec::new(),
         }
     }
 
     /// Notes a writable root, which has the number `path` among the policy's paths. If no link takes part in
-    /// it, it is also opened: nothing can have been done to it.
+    /// it, it is also returned opened: nothing can have been done to it.
     pub fn add_root(&mut self, path: usize, root: &CStr) -> Result<Option<OwnedFd>, Errno> {
-        let (opened, real) = match fs::open_location(root) {
-            Ok(fd) => (Some(fd), None),
-            Err(Errno::LOOP) => {
-                self.walk.run(root, |_| {})?;
-                let start = self.real_paths.len();
-                self.real_paths
-                    .extend_from_slice(&self.walk.real)
-                    .map_err(|_| Errno::NAMETOOLONG)?;
-                (None, Some((start, self.real_paths.len())))
-            }
-            Err(errno) => return Err(errno),
+        let (fd, linked) = match fs::open_location(root) {
+            // Where a planted link leads is then a root too, which only binds more.
+            Err(Errno::LOOP) => (fs::open_location_without_magic(root)?, true),
+            opened => (opened?, false),
         };
+        let identity = fs::stat(&fd)?.into();
         self.roots
-            .push(Root { path, real })
-            .map_err(|_| Errno::NAMETOOLONG)?;
-        Ok(opened)
+            .push(Root {
+                path,
+                identity,
+                linked,
+            })
+            .map_err(|_| Errno::NOMEM)?;
+        Ok(Some(fd).filter(|_| !linked))
     }
 
     /// Whether a path of the policy is a root that [`Self::add_root`] has opened.
     pub fn is_root_without_links(&self, path: usize) -> bool {
         // Roots are added in the order of the policy.
         let found = self.roots.binary_search_by_key(&path, |root| root.path);
-        found.is_ok_and(|index| self.roots[index].real.is_none())
+        found.is_ok_and(|index| !self.roots[index].linked)
     }
 
-    /// Opens a path. All roots must have been added; `given` has the policy's paths by their number.
-    pub fn open<'a>(
-        &mut self,
-        path: &CStr,
-        given: impl Fn(usize) -> &'a [u8],
-    ) -> Result<OwnedFd, Failure> {
+    /// Opens a path. All roots must have been added.
+    pub fn open(&mut self, path: &CStr) -> Result<OwnedFd, Failure> {
         match fs::open_location(path) {
             Err(Errno::LOOP) => {}
             opened => return Ok(opened?),
         }
-        let mut bound: Option<usize> = None;
-        let real_path = |root: &Root| match root.real {
-            Some((start, end)) => self.real_paths.get(start..end).unwrap_or_default(),
-            None => given(root.path),
-        };
-        self.walk.run(path, |directory| {
+        drop(fs::open_location_without_magic(path)?);
+        let Space {
+            walk,
+            ancestor,
+            roots,
+        } = self;
+        let mut bound: Option<Root> = None;
+        walk.run(path, |directory| {
             if bound.is_none() {
-                // The deepest: who stays beneath it stays beneath those around it too.
-                let around = self
-                    .roots
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, root)| is_beneath(directory, real_path(root)));
-                bound = around
-                    .max_by_key(|(_, root)| components(real_path(root)).count())
-                    .map(|(index, _)| index);
+                // The deepest comes first: who stays beneath it stays beneath those around it too.
+                find_ancestor(directory, ancestor, |identity| {
+                    bound = roots.iter().find(|root| root.identity == identity).copied();
+                    bound.is_some()
+                })?;
             }
+            Ok(())
         })?;
-        if let Some(root) = bound.and_then(|index| self.roots.get(index))
-            && !is_beneath(&self.walk.real, real_path(root))
+        if let Some(root) = bound
+            && !find_ancestor(&walk.real, ancestor, |identity| identity == root.identity)?
         {
             return Err(Failure::Leaves(root.path));
         }
-        Ok(fs::open_location(self.walk.real_path())?)
+        Ok(fs::open_location(walk.real_path())?)
     }
 
-    /// After [`Failure::Leaves`]: whether the path ends beneath one of `places`, as they are really.
+    /// After [`Failure::Leaves`]: whether the path ended beneath one of `places`.
     pub fn ended_beneath<'a>(&mut self, mut places: impl Iterator<Item = &'a CStr>) -> bool {
-        self.outside.clone_from(&self.walk.real);
+        let Space { walk, ancestor, .. } = self;
         places.any(|place| {
-            self.walk.run(place, |_| {}).is_ok() && is_beneath(&self.outside, &self.walk.real)
+            let found = fs::open_location_without_magic(place)
+                .and_then(fs::stat)
+                .and_then(|stat| {
+                    let place = Identity::from(stat);
+                    find_ancestor(&walk.real, ancestor, |identity| identity == place)
+                });
+            found == Ok(true)
         })
     }
 }
@@ -142,16 +154,33 @@ impl Default for Space {
     }
 }
 
-/// The components of an absolute path; empty ones and `.` mean nothing.
-fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.split(|&byte| byte == b'/' || byte == 0)
-        .filter(|name| !name.is_empty() && *name != b".")
-}
-
-/// Whether `path` is `root` or beneath it; both absolute, without links and `..`.
-fn is_beneath(path: &[u8], root: &[u8]) -> bool {
-    let mut path = components(path);
-    components(root).all(|name| path.next() == Some(name))
+/// Whether `is` says yes to a path without links, or to one of the directories above it, the nearest first.
+fn find_ancestor(
+    path: &[u8],
+    space: &mut Vec<u8, PATH_MAX>,
+    mut is: impl FnMut(Identity) -> bool,
+) -> Result<bool, Errno> {
+    const LONG: Errno = Errno::NAMETOOLONG;
+    space.clear();
+    space
+        .extend_from_slice(path.strip_suffix(b"\0").unwrap_or(path))
+        .map_err(|_| LONG)?;
+    loop {
+        if space.is_empty() {
+            space.push(b'/').map_err(|_| LONG)?;
+        }
+        let is_top = space.as_slice() == b"/";
+        space.push(0).map_err(|_| LONG)?;
+        let path = CStr::from_bytes_with_nul(space).map_err(|_| Errno::INVAL)?;
+        if is(fs::stat_path(path)?.into()) {
+            return Ok(true);
+        }
+        if is_top {
+            return Ok(false);
+        }
+        let parent = space.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        space.truncate(parent);
+    }
 }
 
 /// Following a path by hand.
@@ -181,7 +210,11 @@ impl Walk {
 
     /// Follows an absolute path to the end and leaves the result in `real`. `on_link` is told the directory
     /// of each link, which is free of links itself.
-    fn run(&mut self, path: &CStr, mut on_link: impl FnMut(&[u8])) -> Result<(), Errno> {
+    fn run(
+        &mut self,
+        path: &CStr,
+        mut on_link: impl FnMut(&[u8]) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
         const LONG: Errno = Errno::NAMETOOLONG;
         self.real.clear();
         self.rest.clear();
@@ -231,7 +264,7 @@ impl Walk {
                 return Err(Errno::LOOP);
             }
             self.real.truncate(parent);
-            on_link(&self.real);
+            on_link(&self.real)?;
             if target.first() == Some(&b'/') {
                 self.real.clear();
             }
@@ -250,30 +283,5 @@ impl Walk {
             self.real.push(b'/').map_err(|_| LONG)?;
         }
         self.real.push(0).map_err(|_| LONG)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn beneath_means_by_components() {
-        for (path, root, expected) in [
-            ("/data/w", "/data/w", true),
-            ("/data/w/a/b", "/data/w", true),
-            ("/data//w/./a", "/./data/w/", true),
-            ("/data/w\0", "/data/w", true),
-            ("/data/work", "/data/w", false),
-            ("/data", "/data/w", false),
-            ("/", "/data", false),
-            ("/anything", "/", true),
-        ] {
-            assert_eq!(
-                is_beneath(path.as_bytes(), root.as_bytes()),
-                expected,
-                "{path} {root}"
-            );
-        }
     }
 }

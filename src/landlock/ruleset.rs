@@ -226,8 +226,7 @@ impl<'a> Rules<'_, 'a> {
     }
 
     fn open(&mut self, path: &CStr) -> Result<OwnedFd, Failure> {
-        self.space
-            .open(path, |number| self.policy.list_path(number).to_bytes())
+        self.space.open(path)
     }
 
     /// Whether the path that just left its writable root ended in the base system or in `ro`.

@@ -61,6 +61,17 @@ struct Span {
     end: usize,
 }
 
+/// The paths of `ro`, `rw`, `rd` and `wo` in the order of the policy. Large: the binary has it in a static.
+#[derive(Debug, Default)]
+pub struct Listed(Vec<(List, Span), PATHS>);
+
+impl Listed {
+    /// None.
+    pub const fn new() -> Self {
+        Listed(Vec::new())
+    }
+}
+
 /// A path of the policy with the field it stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
@@ -76,7 +87,7 @@ pub struct Entry<'a> {
 #[derive(Debug)]
 pub struct Policy<'a> {
     text: &'a [u8],
-    lists: Vec<(List, Span), PATHS>,
+    lists: &'a [(List, Span)],
     broker_socket: Option<Span>,
     exe: Option<Span>,
     /// Network access.

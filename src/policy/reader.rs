@@ -5,15 +5,14 @@
 use core::fmt;
 use core::num::NonZeroU16;
 
-use heapless::Vec;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json_core::de::Deserializer as Json;
 
 use super::json;
 use super::text::{LoneSurrogate, decode};
-use super::{List, Net, Policy, Span};
+use super::{List, Listed, Net, Policy, Span};
 use crate::error::{Cause, Error, Step, Subject};
-use crate::limits::{PATH_MAX, PATHS};
+use crate::limits::PATH_MAX;
 
 /// A field of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +72,7 @@ struct Reader<'a> {
     broken: Option<&'static str>,
     /// The fields that were there, one bit each.
     seen: u32,
-    lists: Vec<(List, Span), PATHS>,
+    lists: &'a mut Listed,
     allowlist: bool,
     proxy_port: Option<NonZeroU16>,
     broker_socket: Option<Span>,
@@ -82,8 +81,12 @@ struct Reader<'a> {
     exec_rw: bool,
 }
 
-/// Reads a policy. `text` takes the decoded paths; as many bytes as `json` has are enough.
-pub fn read<'a>(json: &'a [u8], text: &'a mut [u8]) -> Result<Policy<'a>, Error<'a>> {
+/// Reads a policy. `text` takes the decoded paths; as many bytes as `json` has are enough. `lists` takes the rest.
+pub fn read<'a>(
+    json: &'a [u8],
+    text: &'a mut [u8],
+    lists: &'a mut Listed,
+) -> Result<Policy<'a>, Error<'a>> {
     if let Err(wrong) = json::check(json) {
         let (line, column) = wrong.place(json);
         let subject = Subject::Place { line, column };
@@ -99,7 +102,7 @@ pub fn read<'a>(json: &'a [u8], text: &'a mut [u8]) -> Result<Policy<'a>, Error<
         at: Position::default(),
         broken: None,
         seen: 0,
-        lists: Vec::new(),
+        lists,
         allowlist: false,
         proxy_port: None,
         broker_socket: None,
@@ -128,7 +131,7 @@ pub fn read<'a>(json: &'a [u8], text: &'a mut [u8]) -> Result<Policy<'a>, Error<
     };
     Ok(Policy {
         text: reader.text,
-        lists: reader.lists,
+        lists: &reader.lists.0,
         broker_socket: reader.broker_socket,
         exe: reader.exe,
         net,
@@ -351,7 +354,7 @@ impl<'de> Visitor<'de> for Paths<'_, '_> {
                 break;
             };
             let span = self.reader.path(raw)?;
-            if self.reader.lists.push((self.list, span)).is_err() {
+            if self.reader.lists.0.push((self.list, span)).is_err() {
                 return Err(self
                     .reader
                     .broken("too many paths (1024 in ro, rw, rd and wo together)"));

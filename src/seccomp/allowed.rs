@@ -138,7 +138,7 @@ const MOUNT_INFORMATION: Group = Group {
 
 const EVENTS: Group = Group {
     name: "events",
-    reason: "Waiting and events on descriptors of one's own; inotify keeps to paths that can be read",
+    reason: "Waiting and events on descriptors of one's own; inotify sees what file permissions allow, also outside the grants (a known limit)",
     calls: &[
         Call::allowed("epoll_create", [213, NONE, NONE]),
         Call::allowed("epoll_create1", [291, 20, 20]),

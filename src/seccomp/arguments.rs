@@ -8,11 +8,78 @@ use super::filter::{Tails, high, low};
 use crate::bpf::instruction::Test::{AnyBit, Equal};
 use crate::bpf::{Assembler, Label};
 
+/// The `ioctl` commands that are refused, with the reason.
+const IOCTLS: [(u32, &str); 13] = [
+    (TIOCSTI, "types into the caller's terminal"),
+    (TIOCLINUX, "types into the caller's terminal"),
+    (
+        0x5423,
+        "TIOCSETD: loads line disciplines and takes the caller's terminal from it",
+    ),
+    (
+        0x4008_6602,
+        "FS_IOC_SETFLAGS: inode flags, by a descriptor opened for reading",
+    ),
+    (0x4004_6602, "FS_IOC32_SETFLAGS: as FS_IOC_SETFLAGS"),
+    (
+        0x401c_5820,
+        "FS_IOC_FSSETXATTR: inode flags and project ids",
+    ),
+    (
+        0x4080_6685,
+        "FS_IOC_ENABLE_VERITY: makes a file unwritable for good",
+    ),
+    (
+        0x800c_6613,
+        "FS_IOC_SET_ENCRYPTION_POLICY: changes a directory opened for reading",
+    ),
+    (
+        0xc050_6617,
+        "FS_IOC_ADD_ENCRYPTION_KEY: keys of the file system",
+    ),
+    (
+        0xc040_6618,
+        "FS_IOC_REMOVE_ENCRYPTION_KEY: keys of the file system",
+    ),
+    (
+        0xc040_6619,
+        "FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS: keys of the file system",
+    ),
+    (
+        0x4004_7211,
+        "FAT_IOCTL_SET_ATTRIBUTES: attributes, by a descriptor opened for reading",
+    ),
+    (0x4008_7602, "FS_IOC_SETVERSION: the inode's version"),
+];
+
+/// The command types (bits 8 to 15) of file systems that make, snapshot and remove directories by `ioctl` on a
+/// directory opened for reading, past every Landlock hook: btrfs and bcachefs.
+const IOCTL_TYPES: [u32; 2] = [0x94 << 8, 0xbc << 8];
+
+/// The commands of the type of btrfs that every file system has and that ask for descriptors opened accordingly:
+/// FICLONE, FICLONERANGE, FIDEDUPERANGE (`cp --reflink`).
+const CLONES: [u32; 3] = [0x4004_9409, 0x4020_940d, 0xc018_9436];
+
 /// `ioctl(fd, unsigned int cmd, ...)`: the low half is the command, the high half is not looked at.
 pub(super) const fn ioctl(a: &mut Assembler, tails: &Tails) -> Label {
-    let linux = a.jump(Equal(TIOCLINUX), tails.eperm, tails.allow);
-    let sti = a.jump(Equal(TIOCSTI), tails.eperm, linux);
-    a.load(low(1), sti)
+    let mut next = tails.allow;
+    let mut index = 0;
+    while index < IOCTL_TYPES.len() {
+        next = a.jump(Equal(IOCTL_TYPES[index]), tails.eperm, next);
+        index += 1;
+    }
+    next = a.and(0xff00, next);
+    index = 0;
+    while index < CLONES.len() {
+        next = a.jump(Equal(CLONES[index]), tails.allow, next);
+        index += 1;
+    }
+    index = 0;
+    while index < IOCTLS.len() {
+        next = a.jump(Equal(IOCTLS[index].0), tails.eperm, next);
+        index += 1;
+    }
+    a.load(low(1), next)
 }
 
 /// `prlimit64(pid_t pid, unsigned int resource, const struct rlimit64 *new, ...)`: the low half of the pid is

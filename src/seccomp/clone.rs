@@ -1,8 +1,8 @@
-//! `clone(2)`: processes and threads, but no namespaces.
+//! `clone(2)`: processes and threads, but no namespaces and no children for the parent.
 
 use linux_raw_sys::general::{
     CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWTIME,
-    CLONE_NEWUSER, CLONE_NEWUTS,
+    CLONE_NEWUSER, CLONE_NEWUTS, CLONE_PARENT,
 };
 
 use super::filter::{Tails, low};
@@ -22,7 +22,13 @@ pub const NAMESPACE_FLAGS: u32 = CLONE_NEWCGROUP
 
 /// The flags, an `unsigned long` of which the kernel takes the low 32 bits (`kernel/fork.c`); on every
 /// architecture of the table they are the first argument.
+///
+/// CLONE_PARENT goes with them: the agent would get children, and zombies, that it never started.
 pub(super) const fn clone(a: &mut Assembler, tails: &Tails) -> Label {
-    let flags = a.jump(AnyBit(NAMESPACE_FLAGS), tails.eperm, tails.allow);
+    let flags = a.jump(
+        AnyBit(NAMESPACE_FLAGS | CLONE_PARENT),
+        tails.eperm,
+        tails.allow,
+    );
     a.load(low(0), flags)
 }

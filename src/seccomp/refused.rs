@@ -451,13 +451,13 @@ pub const CHECKED: &[Group] = &[Group {
             "clone",
             [56, 220, 220],
             Check::Clone,
-            "no namespace flag in the low half of the flags",
+            "no namespace flag and no CLONE_PARENT in the low half of the flags",
         ),
         Call::checked(
             "ioctl",
             [16, 29, 29],
             Check::Ioctl,
-            "not TIOCSTI or TIOCLINUX: both type into the caller's terminal",
+            "not what types into or takes the caller's terminal, changes inodes or directories opened for reading",
         ),
         Call::checked(
             "memfd_create",
@@ -505,7 +505,7 @@ pub const CHECKED: &[Group] = &[Group {
             "setsockopt",
             [54, 208, 208],
             Check::Setsockopt,
-            "not TCP_ULP, which turns a TCP socket into another protocol (SMC) past Landlock",
+            "not TCP_ULP (another protocol past Landlock), no multicast groups",
         ),
         Call::checked(
             "socket",

@@ -4,11 +4,12 @@
 //! looks at the low 32 bits of the argument, and so does the filter; the high half means nothing to either.
 
 use linux_raw_sys::net::{
-    AF_INET, AF_INET6, AF_UNIX, IPPROTO_TCP, SOCK_DGRAM, SOCK_SEQPACKET, SOCK_STREAM, TCP_ULP,
+    AF_INET, AF_INET6, AF_UNIX, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, IPV6_ADD_MEMBERSHIP,
+    IPV6_JOIN_ANYCAST, SOCK_DGRAM, SOCK_SEQPACKET, SOCK_STREAM, TCP_ULP,
 };
 
 use super::filter::{Mode, Tails, low};
-use crate::bpf::instruction::Test::{AnyBit, Equal};
+use crate::bpf::instruction::Test::{AnyBit, AtLeast, Equal};
 use crate::bpf::{Assembler, Label};
 
 /// The bits of a socket's type that are the type and not a flag (`SOCK_TYPE_MASK` of `linux/net.h`).
@@ -68,11 +69,31 @@ pub(super) const fn send_flags(a: &mut Assembler, argument: u32, tails: &Tails) 
     a.load(low(argument), flags)
 }
 
+/// The first and the last of the multicast options of the IP level: IP_ADD_MEMBERSHIP to MCAST_MSFILTER.
+const IP_MULTICAST: (u32, u32) = (35, 48);
+
+/// Those of the IPv6 level: MCAST_JOIN_GROUP to MCAST_MSFILTER, and two older joins.
+const IPV6_MULTICAST: (u32, u32) = (42, 48);
+
 /// `setsockopt(fd, level, name, ...)`, two `int`s: not TCP_ULP, with which a TCP socket becomes one of SMC
-/// (`net/smc`, "smc" upper layer protocol) after `socket` was checked.
+/// (`net/smc`, "smc" upper layer protocol) after `socket` was checked; no multicast group, which the kernel
+/// announces on the network also for a TCP socket.
 pub(super) const fn setsockopt(a: &mut Assembler, tails: &Tails) -> Label {
-    let name = a.jump(Equal(TCP_ULP), tails.eperm, tails.allow);
-    let name = a.load(low(2), name);
-    let level = a.jump(Equal(IPPROTO_TCP as u32), name, tails.allow);
+    let ulp = a.jump(Equal(TCP_ULP), tails.eperm, tails.allow);
+    let ulp = a.load(low(2), ulp);
+    let ip = multicast(a, IP_MULTICAST, tails);
+    let ip = a.load(low(2), ip);
+    let ipv6 = multicast(a, IPV6_MULTICAST, tails);
+    let ipv6 = a.jump(Equal(IPV6_JOIN_ANYCAST), tails.eperm, ipv6);
+    let ipv6 = a.jump(Equal(IPV6_ADD_MEMBERSHIP), tails.eperm, ipv6);
+    let ipv6 = a.load(low(2), ipv6);
+    let level = a.jump(Equal(IPPROTO_IPV6 as u32), ipv6, tails.allow);
+    let level = a.jump(Equal(IPPROTO_IP as u32), ip, level);
+    let level = a.jump(Equal(IPPROTO_TCP as u32), ulp, level);
     a.load(low(1), level)
+}
+
+const fn multicast(a: &mut Assembler, (first, last): (u32, u32), tails: &Tails) -> Label {
+    let to = a.jump(AtLeast(last + 1), tails.allow, tails.eperm);
+    a.jump(AtLeast(first), to, tails.allow)
 }

@@ -4,7 +4,7 @@ use core::ffi::CStr;
 
 use linux_raw_sys::general::{__NR_close, __NR_close_range};
 use rustix::fd::AsRawFd;
-use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, RawDir, ResolveFlags, SealFlags};
+use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, RawDir, ResolveFlags, SealFlags};
 use rustix::io::{FdFlags, retry_on_intr};
 
 pub use rustix::fs::{FileType, Stat};
@@ -32,6 +32,15 @@ pub fn open_location_following(path: &CStr) -> Result<OwnedFd, Errno> {
     retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
 }
 
+/// Opens a path as a location only (`O_PATH`), following symbolic links that have a text. ELOOP: one is the kernel's
+/// own (`/proc/PID/cwd`), whose text says less than where it leads.
+pub fn open_location_without_magic(path: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    retry_on_intr(|| {
+        rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
+    })
+}
+
 /// Opens a file for reading; neither a FIFO nor a terminal makes it wait or changes the caller's terminal.
 pub fn open_for_reading(path: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -41,6 +50,11 @@ pub fn open_for_reading(path: &CStr) -> Result<OwnedFd, Errno> {
 /// What the descriptor refers to.
 pub fn stat(fd: impl AsFd) -> Result<Stat, Errno> {
     rustix::fs::fstat(fd)
+}
+
+/// What is at a path, also if that is a symbolic link.
+pub fn stat_path(path: &CStr) -> Result<Stat, Errno> {
+    rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// The type in a `Stat`.
@@ -116,6 +130,8 @@ pub fn is_open_memory_file(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     match rustix::fs::fcntl_get_seals(fd) {
         // A file without a name that has no seals lies on a disk.
         Err(Errno::INVAL) => return Ok(false),
+        // O_PATH: it does not tell its seals, but /proc/self/fd opens it again for writing.
+        Err(Errno::BADF) => return Ok(true),
         Err(errno) => return Err(errno),
         Ok(seals)
             if seals.intersects(SealFlags::WRITE | SealFlags::from_bits_retain(F_SEAL_EXEC)) =>

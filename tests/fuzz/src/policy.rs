@@ -3,14 +3,15 @@
 
 use std::ffi::CStr;
 
-use oarbank_agent::policy::{List, Net, Policy, reader};
+use oarbank_agent::policy::{List, Listed, Net, Policy, reader};
 
 use crate::judge::{Judged, judge};
 
 /// Panics if the parser and its judge disagree on a text.
 pub fn check(text: &[u8]) {
     let mut space = vec![0; text.len()];
-    match (reader::read(text, &mut space), judge(text)) {
+    let mut lists = Listed::new();
+    match (reader::read(text, &mut space, &mut lists), judge(text)) {
         (Err(error), judged) => {
             let line = error.to_string();
             assert!(line.starts_with("oarbank-agent: policy: "), "{line}");

@@ -7,7 +7,7 @@ use oarbank_agent::landlock::abi::Abi;
 use oarbank_agent::landlock::access::Grant;
 use oarbank_agent::landlock::ruleset::{host_rules, list_grant, proxy_port};
 use oarbank_agent::launch::mode;
-use oarbank_agent::policy::{List, Net, Policy, reader};
+use oarbank_agent::policy::{List, Listed, Net, Policy, reader};
 use oarbank_agent::seccomp::{Architecture, Mode, assemble};
 
 use crate::interpreter::{Data, run};
@@ -21,7 +21,8 @@ pub fn check(input: &[u8]) {
         return;
     };
     let mut space = vec![0; text.len()];
-    let Ok(policy) = reader::read(text, &mut space) else {
+    let mut lists = Listed::new();
+    let Ok(policy) = reader::read(text, &mut space, &mut lists) else {
         return;
     };
     for version in 3..=12 {
