@@ -46,6 +46,7 @@ const ERRNOS: &[(&str, &str)] = &[
         "EPERM E2BIG ENOMEM EBADF EINVAL ENOSYS",
     ),
     ("memfd_create", "EMFILE ENOMEM ENOSYS EACCES"),
+    ("newfstatat", "EIO ENOMEM EACCES EOVERFLOW"),
     (
         "openat",
         "EACCES EMFILE ENFILE ENOMEM EIO EPERM ENAMETOOLONG ENOTDIR",
