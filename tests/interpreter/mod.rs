@@ -37,6 +37,34 @@ pub(crate) enum Fault {
     End,
 }
 
+/// What the kernel asks of a program before it takes it, of every instruction and also of those that no run
+/// reaches (`bpf_check_classic`, `seccomp_check_filter`): its length, known codes, loads and jumps in range, a
+/// return at the end.
+// The fuzz targets only run programs.
+#[allow(dead_code)]
+pub(crate) fn check(program: &[sock_filter]) -> Result<(), Fault> {
+    for (at, &sock_filter { code, jt, jf, k }) in program.iter().enumerate() {
+        let reaches = |distance: usize| {
+            if at + 1 + distance < program.len() {
+                Ok(())
+            } else {
+                Err(Fault::End)
+            }
+        };
+        match code {
+            0x20 => Data::default().word(k).map(drop)?,
+            0x54 | 0x06 => {}
+            0x05 => reaches(k as usize)?,
+            0x15 | 0x35 | 0x45 => reaches(usize::from(jt)).and(reaches(usize::from(jf)))?,
+            other => return Err(Fault::Unknown(other)),
+        }
+    }
+    match program.last() {
+        Some(last) if last.code == 0x06 && program.len() <= 4096 => Ok(()),
+        _ => Err(Fault::End),
+    }
+}
+
 /// An answer, and whether it was found by `nr` and `arch` alone: such calls the kernel answers from a bitmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
