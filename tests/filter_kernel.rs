@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use oarbank_agent::seccomp::Architecture;
 use oarbank_agent::seccomp::call::{Answer, Verdict};
-use oarbank_agent::seccomp::filter::TABLES;
+use oarbank_agent::seccomp::filter::calls;
 use support::{Policy, Scene, as_each, as_root, assert_lines};
 
 /// Bad numbers, descriptors and pointers, all at once.
@@ -119,11 +119,7 @@ const CHECKED: &[(&str, &str, &str)] = &[
 
 /// What is refused whatever the arguments, by name with the answer.
 fn refused() -> BTreeMap<usize, (&'static str, &'static str)> {
-    let calls = TABLES
-        .iter()
-        .flat_map(|table| table.iter())
-        .flat_map(|group| group.calls);
-    calls
+    calls()
         .filter_map(|call| {
             let answer = match call.verdict {
                 Verdict::Refuse(Answer::Eperm) => "EPERM",
@@ -146,17 +142,11 @@ fn steps(numbers: &[usize], words: impl Fn(usize) -> &'static str) -> String {
 
 #[test]
 fn every_number_is_answered_as_the_table_says() {
-    let known: BTreeMap<usize, &str> = TABLES
-        .iter()
-        .flat_map(|table| table.iter())
-        .flat_map(|group| group.calls)
+    let known: BTreeMap<usize, &str> = calls()
         .filter_map(|call| Some((call.number(Architecture::X86_64)?, call.name)))
         .collect();
     let refused = refused();
-    let allowed: BTreeSet<&str> = TABLES
-        .iter()
-        .flat_map(|table| table.iter())
-        .flat_map(|group| group.calls)
+    let allowed: BTreeSet<&str> = calls()
         .filter(|call| call.verdict == Verdict::Allow)
         .map(|call| call.name)
         .collect();

@@ -1252,20 +1252,9 @@ fn told(run: Run) -> Run {
     run.fd(FD, null).env("OARBANK_CONFINED", FD.to_string())
 }
 
-fn strace_is_here() -> bool {
-    let here = std::process::Command::new("strace")
-        .arg("-V")
-        .output()
-        .is_ok();
-    if !here {
-        skip("no strace");
-    }
-    here
-}
-
 #[test]
 fn the_first_call_is_ours_and_the_steps_are_in_order() {
-    if !strace_is_here() {
+    if !support::strace_is_here() {
         return;
     }
     as_each(|scene| {
@@ -1316,7 +1305,7 @@ fn the_first_call_is_ours_and_the_steps_are_in_order() {
 
 #[test]
 fn every_call_that_fails_ends_the_launch() {
-    if !strace_is_here() {
+    if !support::strace_is_here() {
         return;
     }
     as_each(|scene| {
@@ -1370,7 +1359,7 @@ fn every_call_that_fails_ends_the_launch() {
 
 #[test]
 fn a_panic_ends_in_70() {
-    if !strace_is_here() {
+    if !support::strace_is_here() {
         return;
     }
     if !cfg!(debug_assertions) {
@@ -1378,30 +1367,14 @@ fn a_panic_ends_in_70() {
         return skip("only a debug build has an assertion that a test can break");
     }
     // geteuid(2) can't fail; told that it did, rustix panics. Only a user is asked who he is.
-    let scene = Scene::new(if support::Who::current().is_root() {
-        support::Who::NOBODY
-    } else {
-        support::Who::current()
-    });
+    let scene = Scene::new(support::Who::unprivileged());
     let marker = scene.dir("data") + "/ran";
     let policy = scene.policy_file(scene.policy().rw(&scene.path("data")).json());
-    let argv = |fault| {
-        let mut argv = vec!["strace", "-o", "/dev/null", "-e", fault];
-        argv.extend([
-            scene.agent(),
-            "sandbox-exec",
-            &policy,
-            "--",
-            "/bin/sh",
-            "-c",
-            "echo > \"$0\"",
-        ]);
-        argv.push(&marker);
-        argv.into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
     let run = |fault| {
-        let argv = argv(fault);
-        told(scene.plain(&argv.iter().map(String::as_str).collect::<Vec<_>>())).run()
+        let mut argv = vec!["strace", "-o", "/dev/null", "-e", fault];
+        argv.extend([scene.agent(), "sandbox-exec", &policy, "--"]);
+        argv.extend(["/bin/sh", "-c", "echo > \"$0\"", &marker]);
+        told(scene.plain(&argv)).run()
     };
     let outcome = run("inject=geteuid:error=EPERM:when=1");
     assert_eq!(outcome.code, Some(70), "{outcome:?}");

@@ -116,7 +116,7 @@ impl Space {
         } = self;
         let mut bound: Option<Root> = None;
         walk.run(path, |directory| {
-            if bound.is_none() {
+            if bound.is_none() && !roots.is_empty() {
                 // The deepest comes first: who stays beneath it stays beneath those around it too.
                 find_ancestor(directory, ancestor, |identity| {
                     bound = roots.iter().find(|root| root.identity == identity).copied();

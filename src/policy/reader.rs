@@ -96,6 +96,7 @@ pub fn read<'a>(
             Cause::Reason(wrong.why),
         ));
     }
+    lists.0.clear();
     let mut reader = Reader {
         text,
         used: 0,

@@ -8,7 +8,7 @@ use linux_raw_sys::ptrace::{SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KI
 
 use super::allowed::ALLOWED;
 use super::architecture::Architecture;
-use super::call::{Answer, Check, Group, NUMBERS, Verdict};
+use super::call::{Answer, Call, Check, Group, NUMBERS, Verdict};
 use super::refused::{CHECKED, REFUSED};
 use super::{arguments, clone, sockets};
 use crate::bpf::instruction::Test::{AtLeast, Equal};
@@ -127,6 +127,11 @@ const fn targets(
 
 /// The whole table.
 pub const TABLES: [&[Group]; 3] = [REFUSED, CHECKED, ALLOWED];
+
+/// Every call of the table.
+pub fn calls() -> impl Iterator<Item = &'static Call> {
+    TABLES.into_iter().flatten().flat_map(|group| group.calls)
+}
 
 /// The instructions of a check, or the answer where the mode leaves nothing to ask.
 const fn decide(a: &mut Assembler, check: Check, mode: Mode, tails: &Tails) -> Label {

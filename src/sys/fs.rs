@@ -20,10 +20,7 @@ const CLOSE_RANGE_CLOEXEC: usize = 1 << 2;
 
 /// Opens a path as a location only (`O_PATH`), following no symbolic link anywhere. ELOOP: there is one.
 pub fn open_location(path: &CStr) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    retry_on_intr(|| {
-        rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
-    })
+    locate(path, ResolveFlags::NO_SYMLINKS)
 }
 
 /// Opens a path as a location only (`O_PATH`), following symbolic links.
@@ -35,10 +32,12 @@ pub fn open_location_following(path: &CStr) -> Result<OwnedFd, Errno> {
 /// Opens a path as a location only (`O_PATH`), following symbolic links that have a text. ELOOP: one is the kernel's
 /// own (`/proc/PID/cwd`), whose text says less than where it leads.
 pub fn open_location_without_magic(path: &CStr) -> Result<OwnedFd, Errno> {
+    locate(path, ResolveFlags::NO_MAGICLINKS)
+}
+
+fn locate(path: &CStr, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    retry_on_intr(|| {
-        rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
-    })
+    retry_on_intr(|| rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve))
 }
 
 /// Opens a file for reading; neither a FIFO nor a terminal makes it wait or changes the caller's terminal.

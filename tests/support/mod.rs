@@ -31,6 +31,18 @@ pub(crate) fn skip(reason: &str) {
     let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
 }
 
+/// Whether strace is there; says that the test is skipped if not.
+pub(crate) fn strace_is_here() -> bool {
+    let here = std::process::Command::new("strace")
+        .arg("-V")
+        .output()
+        .is_ok();
+    if !here {
+        skip("no strace");
+    }
+    here
+}
+
 /// The Landlock ABI of this kernel.
 pub(crate) fn landlock_abi() -> i64 {
     // SAFETY: asks for the version; no pointers.

@@ -28,6 +28,15 @@ impl Who {
         Self(unsafe { libc::geteuid() })
     }
 
+    /// A user who is not root: that of the test itself, if it can choose no other.
+    pub(crate) fn unprivileged() -> Self {
+        if Self::current().is_root() {
+            Self::NOBODY
+        } else {
+            Self::current()
+        }
+    }
+
     /// Turns the child into this user.
     pub(crate) fn become_in(self, run: &mut Run) {
         if self == Self::current() {
@@ -51,12 +60,7 @@ impl fmt::Display for Who {
 /// The test, as root and as an unprivileged user.
 pub(crate) fn as_each(test: impl Fn(&Scene)) {
     as_root(&test);
-    let user = if Who::current().is_root() {
-        Who::NOBODY
-    } else {
-        Who::current()
-    };
-    test(&Scene::new(user));
+    test(&Scene::new(Who::unprivileged()));
 }
 
 /// The test as root alone.
