@@ -5,7 +5,7 @@ use core::ffi::CStr;
 use crate::error::{Cause, Error, Step, Subject};
 use crate::sys::args::Vector;
 use crate::sys::fs::{self, FileType};
-use crate::sys::{BorrowedFd, Errno, process};
+use crate::sys::{AsRawFd, BorrowedFd, Errno, signal};
 
 /// Variables whose name starts with this may name a descriptor to keep: `OARBANK_...=fd:N`.
 const PREFIX: &[u8] = b"OARBANK_";
@@ -23,37 +23,111 @@ pub struct Confined(BorrowedFd<'static>);
 
 /// Marks every descriptor from 3 up close-on-exec, keeps the named ones, and takes `OARBANK_CONFINED` out of the
 /// environment. To be called before the launcher opens anything: what is open is then the caller's.
-pub fn apply(environment: &mut Vector) -> Result<Option<Confined>, Error<'static>> {
+pub fn apply<'a>(environment: &mut Vector<'a>) -> Result<Option<Confined>, Error<'a>> {
     let confined = find_confined(environment)?;
-    for (number, name) in (0..).zip(STANDARD) {
-        check_standard(number).map_err(|errno| Error::call(Step::Descriptors, name, errno))?;
-    }
-    fs::close_on_exec_from(3)
-        .map_err(|errno| Error::call(Step::Descriptors, "close_range", errno))?;
+    close_unnamed()?;
     for variable in environment.iter() {
         if let Some(value) = kept_descriptor(variable) {
-            keep(value, confined).map_err(|cause| refused(variable, cause))?;
+            keep_named(value, confined).map_err(|cause| refused(variable, cause))?;
         }
     }
     environment.remove(|variable| variable.to_bytes().starts_with(CONFINED));
-    Ok(confined.map(|(_, confined)| confined))
+    Ok(confined)
+}
+
+/// [`apply`] and [`check_memory_files`] for who names descriptors by number.
+pub fn keep_only(numbers: &[i32], exec_rw: bool) -> Result<(), Error<'static>> {
+    close_unnamed()?;
+    let named = |cause| {
+        Error::refused(
+            Step::Descriptors,
+            Subject::Name("a descriptor to keep"),
+            cause,
+        )
+    };
+    for &number in numbers {
+        keep(number).map_err(named)?;
+    }
+    if exec_rw {
+        return Ok(());
+    }
+    check_standard_memory_files()?;
+    numbers
+        .iter()
+        .try_for_each(|&number| check_memory_file(number).map_err(named))
+}
+
+/// The standard descriptors are checked, all others will be closed by the exec.
+fn close_unnamed() -> Result<(), Error<'static>> {
+    for (number, name) in (0..).zip(STANDARD) {
+        check_standard(number).map_err(|errno| Error::call(Step::Descriptors, name, errno))?;
+    }
+    fs::close_on_exec_from(3).map_err(|errno| Error::call(Step::Descriptors, "close_range", errno))
+}
+
+/// For a process that goes on beside the module: closes now what [`apply`] would let the exec close, but for `own`.
+/// To be called before this process opens anything.
+pub fn close_others(environment: &Vector<'_>, own: Option<i32>) -> Result<(), Error<'static>> {
+    let mut first = 3;
+    loop {
+        let next = named(environment)
+            .chain(own)
+            .filter(|&number| number >= first)
+            .min();
+        let last = next.map_or(u32::MAX, |next| next.cast_unsigned().wrapping_sub(1));
+        if first.cast_unsigned() <= last {
+            fs::close_inherited_range(first.cast_unsigned(), last)
+                .map_err(|errno| Error::call(Step::Descriptors, "close_range", errno))?;
+        }
+        match next.and_then(|next| next.checked_add(1)) {
+            Some(after) => first = after,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// For a process that goes on beside the module: closes what the module was given, so that whoever is at the other
+/// end of it sees the module's end. Standard error stays, for messages.
+pub fn close_given(environment: &Vector<'_>, confined: Option<Confined>) {
+    let confined = confined.map(|confined| confined.number());
+    for number in [0, 1].into_iter().chain(named(environment)).chain(confined) {
+        // Closed already, or never open.
+        let _ = fs::inherited(number).and_then(fs::close_inherited);
+    }
+}
+
+/// Whether the environment names a descriptor.
+pub fn is_named(environment: &Vector<'_>, number: i32) -> bool {
+    named(environment).any(|named| named == number)
+}
+
+/// The numbers of the descriptors that the environment names, `OARBANK_CONFINED` among them.
+fn named(environment: &Vector<'_>) -> impl Iterator<Item = i32> {
+    environment.iter().filter_map(|variable| {
+        let told = variable.to_bytes().strip_prefix(CONFINED);
+        kept_descriptor(variable).or(told).and_then(number)
+    })
 }
 
 /// Without `exec_rw`: no descriptor that the module gets may be a file in memory that it could write and then
 /// execute. Landlock does not see such files (no path leads to them), and the filter only sees new ones.
-pub fn check_memory_files(environment: &Vector, exec_rw: bool) -> Result<(), Error<'static>> {
+pub fn check_memory_files<'a>(environment: &Vector<'a>, exec_rw: bool) -> Result<(), Error<'a>> {
     if exec_rw {
         return Ok(());
     }
-    for number in 0..3 {
-        let subject = || Subject::Name(STANDARD[number as usize]);
-        check_memory_file(number)
-            .map_err(|cause| Error::refused(Step::Descriptors, subject(), cause))?;
-    }
+    check_standard_memory_files()?;
     for variable in environment.iter() {
         if let Some(number) = kept_descriptor(variable).and_then(number) {
             check_memory_file(number).map_err(|cause| refused(variable, cause))?;
         }
+    }
+    Ok(())
+}
+
+fn check_standard_memory_files() -> Result<(), Error<'static>> {
+    for (number, name) in (0..).zip(STANDARD) {
+        check_memory_file(number)
+            .map_err(|cause| Error::refused(Step::Descriptors, Subject::Name(name), cause))?;
     }
     Ok(())
 }
@@ -71,8 +145,8 @@ fn check_memory_file(number: i32) -> Result<(), Cause<'static>> {
     }
 }
 
-/// The descriptor in `OARBANK_CONFINED`, with its number.
-fn find_confined(environment: &Vector) -> Result<Option<(i32, Confined)>, Error<'static>> {
+/// The descriptor in `OARBANK_CONFINED`.
+fn find_confined<'a>(environment: &Vector<'a>) -> Result<Option<Confined>, Error<'a>> {
     let mut found = None;
     for variable in environment.iter() {
         let Some(value) = variable.to_bytes().strip_prefix(CONFINED) else {
@@ -94,13 +168,13 @@ fn find_confined(environment: &Vector) -> Result<Option<(i32, Confined)>, Error<
         let fd = fs::inherited(number)
             .and_then(|fd| fs::close_on_exec(fd).map(|()| fd))
             .map_err(|errno| refused(variable, Cause::Errno(errno)))?;
-        found = Some((number, Confined(fd)));
+        found = Some(Confined(fd));
     }
     Ok(found)
 }
 
 /// The `N` of `OARBANK_...=fd:N`.
-fn kept_descriptor(variable: &'static CStr) -> Option<&'static [u8]> {
+fn kept_descriptor(variable: &CStr) -> Option<&[u8]> {
     let variable = variable.to_bytes();
     let equals = variable.iter().position(|&byte| byte == b'=')?;
     let (name, value) = variable.split_at(equals);
@@ -111,16 +185,21 @@ fn kept_descriptor(variable: &'static CStr) -> Option<&'static [u8]> {
     }
 }
 
-/// Lets the exec pass a descriptor on, which must be a socket, a pipe or a regular file: a directory or a device
-/// opened before the launch would be outside the sandbox.
-fn keep(value: &[u8], confined: Option<(i32, Confined)>) -> Result<(), Cause<'static>> {
+/// Keeps the descriptor of an `OARBANK_...=fd:N`.
+fn keep_named(value: &[u8], confined: Option<Confined>) -> Result<(), Cause<'static>> {
     let number =
         number(value).ok_or(Cause::Reason("must be fd: and the number of a descriptor"))?;
-    if confined.is_some_and(|(taken, _)| taken == number) {
+    if confined.is_some_and(|confined| confined.number() == number) {
         return Err(Cause::Reason(
             "OARBANK_CONFINED names this descriptor, which the module must not get",
         ));
     }
+    keep(number)
+}
+
+/// Lets the exec pass a descriptor on, which must be a socket, a pipe or a regular file: a directory or a device
+/// opened before the launch would be outside the sandbox.
+fn keep(number: i32) -> Result<(), Cause<'static>> {
     let fd = fs::inherited(number).map_err(Cause::Errno)?;
     match fs::file_type(&fs::stat(fd).map_err(Cause::Errno)?) {
         FileType::Socket | FileType::Fifo | FileType::RegularFile => {}
@@ -154,16 +233,20 @@ fn number(text: &[u8]) -> Option<i32> {
     })
 }
 
-fn refused(variable: &'static CStr, cause: Cause<'static>) -> Error<'static> {
+fn refused<'a>(variable: &'a CStr, cause: Cause<'a>) -> Error<'a> {
     Error::refused(Step::Descriptors, Subject::Text(variable.to_bytes()), cause)
 }
 
 impl Confined {
+    fn number(self) -> i32 {
+        self.0.as_raw_fd()
+    }
+
     /// Tells that the sandbox holds: one byte, then the end.
     pub fn tell(self) -> Result<(), Error<'static>> {
         let failed = |call| move |errno| Error::call(Step::Confined, call, errno);
         let written =
-            process::without_write_signals(|| fs::write(self.0, b"1")).map_err(failed("write"))?;
+            signal::without_write_signals(|| fs::write(self.0, b"1")).map_err(failed("write"))?;
         if written != 1 {
             return Err(failed("write")(Errno::IO));
         }

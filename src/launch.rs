@@ -3,8 +3,9 @@
 use core::ffi::CStr;
 
 use crate::error::{Cause, Error, Exit, Step, Subject};
+use crate::landlock::abi;
 use crate::landlock::resolve::Space;
-use crate::landlock::{abi, ruleset};
+use crate::landlock::ruleset::{self, Ruleset};
 use crate::policy::file::{self, Buffer};
 use crate::policy::{Listed, Net, Policy, reader};
 use crate::seccomp::{self, Mode};
@@ -45,64 +46,127 @@ pub struct Request {
     /// The module's program: the first of its arguments, absolute.
     pub program: &'static CStr,
     /// The module's arguments.
-    pub argv: Vector,
+    pub argv: Vector<'static>,
     /// The caller's environment.
-    pub environment: Vector,
+    pub environment: Vector<'static>,
+}
+
+/// A confinement that is ready: all of a policy that can be done before the process that it confines exists.
+pub struct Sandbox {
+    ruleset: Ruleset,
+    mode: Mode,
 }
 
 /// Confines this process and becomes the module; returns only if that fails, and then nothing of the module has run.
 pub fn launch<'a>(request: Request, memory: &'a mut Memory) -> Error<'a> {
-    let program = request.program;
-    let (argv, environment) = match confine(request, memory) {
-        Ok(ready) => ready,
-        Err(error) => return error,
-    };
-    // 8. exec: all that is left of the launcher is what it applied.
-    let errno = process::execve(program, &argv, &environment);
-    let subject = Subject::Text(program.to_bytes());
-    Error {
-        exit: Exit::Exec,
-        step: Step::Exec,
-        subject,
-        cause: Cause::Errno(errno),
+    let Request {
+        policy,
+        program,
+        argv,
+        mut environment,
+    } = request;
+    match confine(policy, &mut environment, memory) {
+        // 9. exec: all that is left of the launcher is what it applied.
+        Ok(()) => exec(program, &argv, &environment),
+        Err(error) => error,
     }
 }
 
-/// Steps 1 to 7.
-fn confine(request: Request, memory: &mut Memory) -> Result<(Vector, Vector), Error<'_>> {
-    let Request {
-        policy,
-        argv,
-        mut environment,
-        ..
-    } = request;
-
+/// Steps 1 to 8.
+fn confine<'a>(
+    policy: &'a CStr,
+    environment: &mut Vector<'a>,
+    memory: &'a mut Memory,
+) -> Result<(), Error<'a>> {
     // 1. Descriptors, before the launcher opens any: what is open now is the caller's.
-    let confined = descriptors::apply(&mut environment)?;
+    let confined = descriptors::apply(environment)?;
 
-    // 2. The policy: read once, checked to its last byte before anything of it is used.
-    let json = file::read(policy, &mut memory.file)?;
-    let policy = reader::read(json, &mut memory.text, &mut memory.lists)?;
-    descriptors::check_memory_files(&environment, policy.exec_rw)?;
+    // 2 and 3.
+    let sandbox = Sandbox::read(policy, memory)?;
+    descriptors::check_memory_files(environment, sandbox.mode.exec_rw)?;
 
-    // 3. no_new_privs: no exec gains privileges from here on; Landlock and seccomp ask for it.
-    process::set_no_new_privs()
-        .map_err(|errno| Error::call(Step::NoNewPrivs, "PR_SET_NO_NEW_PRIVS", errno))?;
+    // 4 to 7.
+    sandbox.enter()?;
 
-    // 4. Landlock, at this kernel's ABI. Paths are opened with the caller's privileges, so before they go.
-    ruleset::apply(&policy, abi::probe()?, &mut memory.space)?;
-
-    // 5. Capabilities: all of them, before the filter, which may refuse what a later kernel would need for it.
-    capabilities::drop_all()?;
-
-    // 6. The filter, last of what confines: it refuses what the steps before it use.
-    seccomp::apply(mode(&policy))?;
-
-    // 7. The point of no return: the sandbox holds, and who asked for it is told.
-    if let Some(confined) = confined {
-        confined.tell()?;
+    // 8. The point of no return: the sandbox holds, and who asked for it is told.
+    match confined {
+        Some(confined) => confined.tell(),
+        None => Ok(()),
     }
-    Ok((argv, environment))
+}
+
+impl Sandbox {
+    /// Reads a policy file and makes it ready.
+    pub fn read<'a>(path: &'a CStr, memory: &'a mut Memory) -> Result<Self, Error<'a>> {
+        let Memory {
+            file,
+            text,
+            lists,
+            space,
+        } = memory;
+        // 2. The policy: read once, checked to its last byte before anything of it is used.
+        let json = file::read(path, file)?;
+        let policy = reader::read(json, text, lists)?;
+        Self::prepare(&policy, space)
+    }
+
+    /// Makes a policy ready.
+    pub fn prepare<'a>(policy: &Policy<'a>, space: &mut Space) -> Result<Self, Error<'a>> {
+        // 3. The ruleset, at this kernel's ABI. Paths are opened with the caller's privileges.
+        let ruleset = ruleset::make(policy, abi::probe()?, space)?;
+        let mode = mode(policy);
+        Ok(Sandbox { ruleset, mode })
+    }
+
+    /// Reads a policy from its text and makes it ready.
+    pub fn parse<'a>(json: &'a [u8], memory: &'a mut Memory) -> Result<Self, Error<'a>> {
+        let Memory {
+            text, lists, space, ..
+        } = memory;
+        let policy = reader::read(json, text, lists)?;
+        Self::prepare(&policy, space)
+    }
+
+    /// Confines this process, and lets its next exec keep no descriptor from 3 up but the named ones, which must be
+    /// sockets, pipes or regular files. System calls and nothing else: to be called between fork and exec
+    /// (`std::os::unix::process::CommandExt::pre_exec`), by the only thread of the process.
+    ///
+    /// After an error the process must not go on: what was applied before it stays.
+    pub fn enter_keeping(&self, descriptors: &[i32]) -> Result<(), Error<'static>> {
+        descriptors::keep_only(descriptors, self.mode.exec_rw)?;
+        self.enter()
+    }
+
+    /// Confines this process: system calls and nothing else.
+    pub(crate) fn enter(&self) -> Result<(), Error<'static>> {
+        // 4. no_new_privs: no exec gains privileges from here on; Landlock and seccomp ask for it.
+        process::set_no_new_privs()
+            .map_err(|errno| Error::call(Step::NoNewPrivs, "PR_SET_NO_NEW_PRIVS", errno))?;
+
+        // 5. Landlock.
+        self.ruleset.apply()?;
+
+        // 6. Capabilities: all of them, before the filter, which may refuse what a later kernel would need for it.
+        capabilities::drop_all()?;
+
+        // 7. The filter, last of what confines: it refuses what the steps before it use.
+        seccomp::apply(self.mode)
+    }
+
+    /// Whether written files may be executed.
+    pub const fn exec_rw(&self) -> bool {
+        self.mode.exec_rw
+    }
+}
+
+/// Becomes the module; returns only if that fails.
+pub fn exec<'a>(program: &'a CStr, argv: &Vector<'_>, environment: &Vector<'_>) -> Error<'a> {
+    Error {
+        exit: Exit::Exec,
+        step: Step::Exec,
+        subject: Subject::Text(program.to_bytes()),
+        cause: Cause::Errno(process::execve(program, argv, environment)),
+    }
 }
 
 /// What of a policy changes the filter.

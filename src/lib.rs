@@ -13,7 +13,8 @@
 //! | 4 | [`landlock`] | rights by ABI, policy and ABI to rules, paths below writable roots |
 //! | 4 | [`descriptors`], [`capabilities`] | what is inherited, what root loses |
 //! | 5 | [`launch`] | the ordered steps |
-//! | 6 | [`cli`] | arguments, usage, dispatch |
+//! | 6 | [`supervise`] | the parent: spawn, verification, cgroup, `sandbox-run` |
+//! | 7 | [`cli`] | arguments, usage, dispatch |
 //!
 //! Deciding functions are pure and take the ABI, the architecture and the mode as values; effects sit in
 //! small `apply` functions and in `launch`.
@@ -39,5 +40,7 @@ pub mod descriptors;
 pub mod landlock;
 
 pub mod launch;
+
+pub mod supervise;
 
 pub mod cli;

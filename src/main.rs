@@ -6,10 +6,14 @@
 
 mod rt;
 
-use oarbank_agent::launch::Memory;
+use oarbank_agent::supervise::run::Memory;
 use oarbank_agent::sys::args::Vector;
 
 /// Called once, by `rt`.
-fn main(arguments: Vector, environment: Vector, memory: &mut Memory) -> ! {
+fn main(
+    arguments: Vector<'static>,
+    environment: Vector<'static>,
+    memory: &'static mut Memory,
+) -> ! {
     oarbank_agent::cli::run(arguments, environment, memory)
 }

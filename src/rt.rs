@@ -10,9 +10,9 @@ use core::ffi::c_char;
 use core::panic::PanicInfo;
 use core::ptr::NonNull;
 
-use oarbank_agent::launch::Memory;
+use oarbank_agent::supervise::run::Memory;
 use oarbank_agent::sys::args::Vector;
-use oarbank_agent::sys::process;
+use oarbank_agent::sys::{process, signal};
 
 // The kernel enters here with argc, argv, NULL, envp, NULL at the stack pointer (System V ABI, section 3.4.1).
 #[cfg(target_arch = "x86_64")]
@@ -48,7 +48,7 @@ unsafe extern "C" fn start(stack: NonNull<usize>) -> ! {
 /// A panic is a fault of the launcher: exit 70, and nothing of the module has run.
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
-    let _ = process::without_write_signals(|| {
+    let _ = signal::without_write_signals(|| {
         process::write_all(
             2,
             b"oarbank-agent: internal: panic: a fault of the launcher, please report it\n",

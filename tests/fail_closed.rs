@@ -30,6 +30,7 @@ const ERRNOS: &[(&str, &str)] = &[
         "execve",
         "ENOENT EACCES ENOEXEC ENOMEM E2BIG ETXTBSY EINTR EIO",
     ),
+    ("eventfd2", "EMFILE ENFILE ENODEV ENOMEM"),
     ("fcntl", "EIO ENOSYS EPERM ENOMEM"),
     ("fstat", "EIO ENOMEM EACCES EOVERFLOW"),
     ("fstatfs", "EIO ENOSYS ENOMEM"),

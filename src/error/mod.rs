@@ -1,6 +1,8 @@
 //! The one error shape: `oarbank-agent: <step>: <subject>: <cause>`, and the exit codes.
 
 pub mod errno;
+pub mod print;
+pub mod record;
 
 use core::fmt::{self, Display, Formatter, Write};
 
@@ -39,9 +41,40 @@ pub enum Step {
     Confined,
     /// `execve(2)` of the module.
     Exec,
+    /// The cgroup of a container, or its limits.
+    Cgroup,
+    /// Making the module's process.
+    Spawn,
+    /// Seeing in `/proc/PID/status` that it is confined.
+    Verify,
+    /// Telling `--status-fd`.
+    Status,
+    /// Watching over the module.
+    Supervise,
+    /// What a command prints.
+    Output,
 }
 
 impl Step {
+    /// Every step, in the order of their numbers.
+    pub(crate) const ALL: [Step; 15] = [
+        Step::Usage,
+        Step::Descriptors,
+        Step::Policy,
+        Step::NoNewPrivs,
+        Step::Landlock,
+        Step::Capabilities,
+        Step::Seccomp,
+        Step::Confined,
+        Step::Exec,
+        Step::Cgroup,
+        Step::Spawn,
+        Step::Verify,
+        Step::Status,
+        Step::Supervise,
+        Step::Output,
+    ];
+
     /// The name in messages.
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,6 +87,12 @@ impl Step {
             Step::Seccomp => "seccomp",
             Step::Confined => "confined",
             Step::Exec => "exec",
+            Step::Cgroup => "cgroup",
+            Step::Spawn => "spawn",
+            Step::Verify => "verify",
+            Step::Status => "status",
+            Step::Supervise => "supervise",
+            Step::Output => "output",
         }
     }
 }
@@ -61,8 +100,8 @@ impl Step {
 /// What a step failed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject<'a> {
-    /// A fixed name: a call, a protection.
-    Name(&'static str),
+    /// A name: a call, a protection.
+    Name(&'a str),
     /// A path or another text that came from outside; printed quoted, with everything odd escaped.
     Text(&'a [u8]),
     /// A field of the policy, with its index in a list and the text it holds, where there are any.
@@ -89,9 +128,9 @@ pub enum Cause<'a> {
     /// A system call's error.
     Errno(Errno),
     /// A system call's error, and what it means here.
-    Explained(Errno, &'static str),
+    Explained(Errno, &'a str),
     /// A rule of this project.
-    Reason(&'static str),
+    Reason(&'a str),
     /// Landlock is older than what is asked for.
     NeedsAbi {
         /// The first ABI that can enforce it.
@@ -103,6 +142,17 @@ pub enum Cause<'a> {
     },
     /// A path below a writable root resolves to a place outside it.
     LeavesRoot(&'a [u8]),
+}
+
+impl Cause<'_> {
+    /// The system call's error, if it was one.
+    pub const fn errno(&self) -> Option<Errno> {
+        match self {
+            Cause::Errno(errno) | Cause::Explained(errno, _) => Some(*errno),
+            Cause::LeavesRoot(_) => Some(Errno::XDEV),
+            Cause::Reason(_) | Cause::NeedsAbi { .. } => None,
+        }
+    }
 }
 
 /// A failed step. On every one of these nothing of the module has run.
@@ -130,7 +180,7 @@ impl<'a> Error<'a> {
     }
 
     /// Exit 70 after a failed system call.
-    pub const fn call(step: Step, call: &'static str, errno: Errno) -> Self {
+    pub const fn call(step: Step, call: &'a str, errno: Errno) -> Self {
         Error::refused(step, Subject::Name(call), Cause::Errno(errno))
     }
 }

@@ -77,8 +77,16 @@ pub fn proxy_port(policy: &Policy<'_>, abi: Abi) -> Result<Option<u16>, Error<'s
     }
 }
 
-/// Makes the ruleset of a policy at this kernel's ABI and confines the process by it.
-pub fn apply<'a>(policy: &Policy<'a>, abi: Abi, space: &mut Space) -> Result<(), Error<'a>> {
+/// The ruleset of a policy, made but not yet applied.
+pub struct Ruleset {
+    fd: OwnedFd,
+    abi: Abi,
+    /// With `gpu`: taken by the one process whose own tasks a rule may grant.
+    tasks: Option<OwnedFd>,
+}
+
+/// Makes the ruleset of a policy at this kernel's ABI.
+pub fn make<'a>(policy: &Policy<'a>, abi: Abi, space: &mut Space) -> Result<Ruleset, Error<'a>> {
     let port = proxy_port(policy, abi)?;
     let ruleset = call::create_ruleset(&abi.ruleset_attr(), abi.attr_size())
         .map_err(|errno| Error::call(Step::Landlock, "landlock_create_ruleset", errno))?;
@@ -95,8 +103,47 @@ pub fn apply<'a>(policy: &Policy<'a>, abi: Abi, space: &mut Space) -> Result<(),
         call::add_net_port(&rules.ruleset, port, LANDLOCK_ACCESS_NET_CONNECT_TCP.into())
             .map_err(|errno| Error::call(Step::Landlock, "proxy_port", errno))?;
     }
-    call::restrict_self(&rules.ruleset)
-        .map_err(|errno| Error::call(Step::Landlock, "landlock_restrict_self", errno))
+    let fd = rules.ruleset;
+    let tasks = if policy.gpu {
+        let token = fs::token().map_err(|errno| Error::call(Step::Landlock, "eventfd", errno))?;
+        Some(token)
+    } else {
+        None
+    };
+    Ok(Ruleset { fd, abi, tasks })
+}
+
+impl Ruleset {
+    /// Confines this process, which must be the module's own.
+    ///
+    /// With `gpu` that is possible once: the rule for the process's own tasks would otherwise grant them to the
+    /// processes that are confined later. EAGAIN: it was done before.
+    pub fn apply(&self) -> Result<(), Error<'static>> {
+        if let Some(token) = &self.tasks {
+            fs::read(token, &mut [0; 8]).map_err(|errno| {
+                let cause = match errno {
+                    Errno::AGAIN => {
+                        Cause::Explained(errno, "with gpu it confines one process only")
+                    }
+                    errno => Cause::Errno(errno),
+                };
+                Error::refused(Step::Landlock, Subject::Name("sandbox"), cause)
+            })?;
+            self.grant_own_tasks()
+                .map_err(|errno| host_refused(GPU_TASKS, errno))?;
+        }
+        call::restrict_self(&self.fd)
+            .map_err(|errno| Error::call(Step::Landlock, "landlock_restrict_self", errno))
+    }
+
+    fn grant_own_tasks(&self) -> Result<(), Errno> {
+        // A link of the kernel's own, to this process.
+        match fs::open_location_following(GPU_TASKS) {
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno),
+            Ok(fd) => call::add_path_beneath(&self.fd, fd, Grant::Tasks.rights(self.abi)),
+        }
+    }
 }
 
 /// A ruleset in the making.
@@ -130,16 +177,12 @@ impl<'a> Rules<'_, 'a> {
         if self.policy.gpu {
             self.gpu_nodes()
                 .map_err(|errno| host_refused(GPU_DIRECTORY, errno))?;
-            // A link of the kernel's own, to this process.
-            let tasks = fs::open_location_following(GPU_TASKS);
-            self.host_rule_on(tasks, Grant::Tasks)
-                .map_err(|errno| host_refused(GPU_TASKS, errno))?;
         }
         Ok(())
     }
 
     fn gpu_nodes(&mut self) -> Result<(), Errno> {
-        let listed = fs::for_each_entry(GPU_DIRECTORY, |name| {
+        let listed = fs::for_each_entry(fs::CWD, GPU_DIRECTORY, |name| {
             if !name.to_bytes().starts_with(GPU_PREFIX) {
                 return Ok(());
             }
@@ -165,10 +208,6 @@ impl<'a> Rules<'_, 'a> {
             Failure::Errno(errno) => errno,
             Failure::Leaves(_) => Errno::XDEV,
         });
-        self.host_rule_on(opened, grant)
-    }
-
-    fn host_rule_on(&mut self, opened: Result<OwnedFd, Errno>, grant: Grant) -> Result<(), Errno> {
         match opened {
             Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno),

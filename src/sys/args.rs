@@ -4,37 +4,59 @@ use core::ffi::{CStr, c_char};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-/// A NULL-terminated vector of C strings: `argv` or `envp` (`execve(2)`).
-pub struct Vector {
-    first: NonNull<*const c_char>,
-    /// The vector is the process's own memory, used by its one thread.
-    _not_sync: PhantomData<*mut ()>,
+/// Room for a pointer of a [`Vector`].
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Pointer(*const c_char);
+
+impl Pointer {
+    /// No string.
+    pub const NULL: Self = Pointer(core::ptr::null());
 }
 
-impl Vector {
+/// A NULL-terminated vector of C strings: `argv` or `envp` (`execve(2)`).
+pub struct Vector<'a> {
+    first: NonNull<*const c_char>,
+    _strings: PhantomData<&'a [&'a CStr]>,
+}
+
+impl<'a> Vector<'a> {
     /// Wraps `argv` or `envp`.
     ///
     /// # Safety
     ///
     /// `first` must point to a NULL-terminated array of pointers to C strings, writable, which nothing
-    /// else uses and which lives as long as the process.
+    /// else uses for `'a`.
     pub const unsafe fn new(first: NonNull<*const c_char>) -> Self {
         Vector {
             first,
-            _not_sync: PhantomData,
+            _strings: PhantomData,
         }
     }
 
+    /// Makes a vector of `strings` in `space`, which has room for one more. `None`: it has not.
+    pub fn of(strings: &'a [&'a CStr], space: &'a mut [Pointer]) -> Option<Self> {
+        let (last, pointers) = space.get_mut(..=strings.len())?.split_last_mut()?;
+        for (pointer, string) in pointers.iter_mut().zip(strings) {
+            *pointer = Pointer(string.as_ptr());
+        }
+        *last = Pointer::NULL;
+        let first = NonNull::new(space.as_mut_ptr())?.cast();
+        // SAFETY: the pointers before the NULL are those of `strings`, and both live for `'a`, in which nobody
+        // else has `space`. A `Pointer` is a pointer (`repr(transparent)`).
+        Some(unsafe { Vector::new(first) })
+    }
+
     /// The strings, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &'static CStr> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = &'a CStr> + '_ {
         // Fused: after the NULL nothing is looked at any more.
         (0..).map_while(|index| self.get(index)).fuse()
     }
 
     /// The string at `index`; indices up to the first `None` may be asked for.
-    fn get(&self, index: usize) -> Option<&'static CStr> {
+    fn get(&self, index: usize) -> Option<&'a CStr> {
         // SAFETY: `new` promises a NULL-terminated array, and the callers stop at its NULL, so `index` is
-        // within it; a pointer before the NULL is a C string that lives as long as the process.
+        // within it; a pointer before the NULL is a C string that lives for `'a`.
         unsafe {
             let string = *self.first.as_ptr().add(index);
             if string.is_null() {

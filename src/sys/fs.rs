@@ -2,12 +2,13 @@
 
 use core::ffi::CStr;
 
-use linux_raw_sys::general::{__NR_close, __NR_close_range};
+use linux_raw_sys::general::{__NR_close, __NR_close_range, CGROUP2_SUPER_MAGIC};
+use rustix::event::EventfdFlags;
 use rustix::fd::AsRawFd;
-use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, RawDir, ResolveFlags, SealFlags};
+use rustix::fs::{AtFlags, FlockOperation, MemfdFlags, Mode, RawDir, ResolveFlags, SealFlags};
 use rustix::io::{FdFlags, retry_on_intr};
 
-pub use rustix::fs::{FileType, Stat};
+pub use rustix::fs::{CWD, FileType, OFlags, Stat};
 
 use super::arch::syscall;
 use super::{AsFd, BorrowedFd, Errno, OwnedFd, result};
@@ -83,17 +84,88 @@ pub fn read_link<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errn
 
 /// Calls `each` with the name of every entry of a directory.
 pub fn for_each_entry(
+    at: impl AsFd,
     path: &CStr,
     mut each: impl FnMut(&CStr) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))?;
+    let directory = open_directory(at, path)?;
     let mut buffer = [core::mem::MaybeUninit::uninit(); 2048];
     let mut entries = RawDir::new(directory, &mut buffer);
     while let Some(entry) = entries.next() {
         each(entry?.file_name())?;
     }
     Ok(())
+}
+
+/// Opens a directory, to name what is in it, to list it, or to lock it.
+pub fn open_directory(at: impl AsFd, path: &CStr) -> Result<OwnedFd, Errno> {
+    open_at(at, path, OFlags::RDONLY | OFlags::DIRECTORY)
+}
+
+/// Reads a file of the kernel's (of /proc or a cgroup) into `buffer`, to its end. EFBIG: it does not fit.
+pub fn read_file<'a>(at: impl AsFd, path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    let file = open_at(at, path, OFlags::RDONLY)?;
+    let mut length = 0;
+    loop {
+        let rest = buffer.get_mut(length..).unwrap_or_default();
+        if rest.is_empty() {
+            return Err(Errno::FBIG);
+        }
+        match read(&file, rest)? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    Ok(buffer.get(..length).unwrap_or_default())
+}
+
+/// Writes `bytes` to a file of the kernel's in one call, as it asks for.
+pub fn write_file(at: impl AsFd, path: &CStr, bytes: &[u8]) -> Result<(), Errno> {
+    let file = open_at(at, path, OFlags::WRONLY)?;
+    match write(&file, bytes)? {
+        count if count == bytes.len() => Ok(()),
+        _ => Err(Errno::IO),
+    }
+}
+
+/// Opens something; no terminal becomes the controlling one.
+pub fn open_at(at: impl AsFd, path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+    retry_on_intr(|| rustix::fs::openat(&at, path, flags, Mode::empty()))
+}
+
+/// Makes a directory, which its owner alone may change and everybody may read.
+pub fn make_directory(at: impl AsFd, name: &CStr) -> Result<(), Errno> {
+    rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o755))
+}
+
+/// Removes an empty directory.
+pub fn remove_directory(at: impl AsFd, name: &CStr) -> Result<(), Errno> {
+    rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR)
+}
+
+/// Removes an empty directory by its path.
+pub fn remove_path(path: &CStr) -> Result<(), Errno> {
+    remove_directory(CWD, path)
+}
+
+/// Locks a file for this open description alone (`flock(2)`). False: somebody else has it.
+pub fn try_lock(fd: impl AsFd) -> Result<bool, Errno> {
+    match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::AGAIN) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether a descriptor is in a cgroup v2 file system.
+pub fn is_cgroup2(fd: impl AsFd) -> Result<bool, Errno> {
+    Ok(rustix::fs::fstatfs(fd)?.f_type as u64 == u64::from(CGROUP2_SUPER_MAGIC))
+}
+
+/// A counter that one reader can take once: the second gets EAGAIN (`eventfd(2)`).
+pub fn token() -> Result<OwnedFd, Errno> {
+    rustix::event::eventfd(1, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
 }
 
 /// A descriptor by its number: one that was inherited, named by somebody else.
@@ -110,6 +182,14 @@ pub fn inherited(number: i32) -> Result<BorrowedFd<'static>, Errno> {
 pub fn close_inherited(fd: BorrowedFd<'static>) -> Result<(), Errno> {
     // SAFETY: no owner of this descriptor exists in the process, see `inherited`.
     result(unsafe { syscall(__NR_close, [fd.as_raw_fd() as usize, 0, 0, 0, 0]) }).map(drop)
+}
+
+/// Closes every descriptor from `first` to `last`, both included (`close_range(2)`, Linux 5.9). To be called before
+/// this process opens anything: then all of them are inherited.
+pub fn close_inherited_range(first: u32, last: u32) -> Result<(), Errno> {
+    let args = [first as usize, last as usize, 0, 0, 0];
+    // SAFETY: no owner of an inherited descriptor exists in the process, see `inherited`.
+    result(unsafe { syscall(__NR_close_range, args) }).map(drop)
 }
 
 /// Marks every descriptor from `first` up close-on-exec (`close_range(2)`, Linux 5.11).
@@ -144,6 +224,20 @@ pub fn is_open_memory_file(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     let own = rustix::fs::memfd_create(c"", MemfdFlags::CLOEXEC)?;
     let tmpfs = rustix::fs::fstatfs(fd)?.f_type == rustix::fs::fstatfs(&own)?.f_type;
     Ok(!tmpfs || stat.st_dev == self::stat(&own)?.st_dev)
+}
+
+/// Makes copies of descriptors standard input, output and error, in whatever order they lie.
+pub fn set_standard(numbers: [i32; 3]) -> Result<(), Errno> {
+    if numbers == [0, 1, 2] {
+        return Ok(());
+    }
+    // Out of the way of the three first.
+    let copy = |number| inherited(number).and_then(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3));
+    let [input, output, error] = numbers;
+    let [input, output, error] = [copy(input)?, copy(output)?, copy(error)?];
+    rustix::stdio::dup2_stdin(input)?;
+    rustix::stdio::dup2_stdout(output)?;
+    rustix::stdio::dup2_stderr(error)
 }
 
 /// Lets the exec pass a descriptor on.

@@ -4,8 +4,8 @@
 //! descriptor is borrowed or owned (`rustix::fd`), a path is a `CStr`, a buffer is a slice with its
 //! length, and the raw pointers of the process's initial stack are wrapped by [`args`].
 //!
-//! rustix makes the calls it has (it uses the kernel directly, without libc); Landlock, seccomp, execve,
-//! exit, `PR_CAPBSET_*` and the few calls on inherited descriptor numbers are made by [`arch::syscall`].
+//! rustix makes the calls it has (it uses the kernel directly, without libc); Landlock, seccomp, execve, exit,
+//! `clone3`, signals, some of `prctl` and the few calls on inherited descriptor numbers are made by [`arch::syscall`].
 
 #![allow(unsafe_code)]
 
@@ -15,8 +15,10 @@ pub mod fs;
 pub mod landlock;
 pub mod process;
 pub mod seccomp;
+pub mod signal;
+pub mod spawn;
 
-pub use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 pub use rustix::io::Errno;
 
 /// Splits a raw return value: -4095 to -1 are errors (`syscall(2)`).

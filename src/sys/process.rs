@@ -1,17 +1,16 @@
-//! The process itself: privileges, signals, exec, exit.
+//! The process itself: privileges, session, exec, exit.
 
 use core::ffi::CStr;
 
-use linux_raw_sys::general::{
-    __NR_execve, __NR_exit_group, __NR_prctl, __NR_rt_sigprocmask, SIG_BLOCK, SIG_SETMASK, SIGPIPE,
-    SIGXFSZ,
+use linux_raw_sys::general::{__NR_execve, __NR_exit_group, __NR_prctl};
+use linux_raw_sys::prctl::{
+    PR_CAPBSET_DROP, PR_CAPBSET_READ, PR_GET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG,
 };
-use linux_raw_sys::prctl::{PR_CAPBSET_DROP, PR_CAPBSET_READ};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::arch::syscall;
 use super::args::Vector;
-use super::{Errno, fs, result};
+use super::{AsFd, Errno, fs, result};
 
 /// Sets no_new_privs (`PR_SET_NO_NEW_PRIVS(2const)`): no exec gains privileges any more.
 pub fn set_no_new_privs() -> Result<(), Errno> {
@@ -58,37 +57,47 @@ pub fn is_in_bounding_set(capability: u32) -> Result<bool, Errno> {
 
 /// A `prctl(2)` operation that takes one number.
 fn prctl(operation: u32, number: u32) -> Result<usize, Errno> {
-    // SAFETY: the two operations used here take a number and touch no memory.
+    // SAFETY: the operations used here take a number and touch no memory.
     result(unsafe { syscall(__NR_prctl, [operation as usize, number as usize, 0, 0, 0]) })
 }
 
-/// The kernel's signal set: one bit a signal, signal 1 lowest.
-type SignalSet = u64;
-
-/// Runs `write` with the signals blocked that a write can raise, so that a pipe without a reader is EPIPE, a
-/// file at RLIMIT_FSIZE is EFBIG, and neither is the end of the launcher.
-///
-/// The mask is restored when `write` succeeds; after a failure the launcher ends, and a pending signal
-/// must not end it before its message.
-pub fn without_write_signals<T>(write: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
-    let blocked: SignalSet = 1 << (SIGPIPE - 1) | 1 << (SIGXFSZ - 1);
-    let mut before: SignalSet = 0;
-    sigprocmask(SIG_BLOCK, &blocked, Some(&mut before))?;
-    let value = write()?;
-    sigprocmask(SIG_SETMASK, &before, None)?;
-    Ok(value)
+/// Gives the process a session and a process group of its own.
+pub fn new_session() -> Result<(), Errno> {
+    rustix::process::setsid().map(drop)
 }
 
-fn sigprocmask(how: u32, set: &SignalSet, old: Option<&mut SignalSet>) -> Result<(), Errno> {
-    let old = old.map_or(0, |old| core::ptr::from_mut(old).expose_provenance());
-    let set = core::ptr::from_ref(set).expose_provenance();
-    let args = [how as usize, set, old, size_of::<SignalSet>(), 0];
-    // SAFETY: the kernel reads one set at `set` and writes one at `old`, unless that is NULL.
-    result(unsafe { syscall(__NR_rt_sigprocmask, args) }).map(drop)
+/// The pid of this process.
+pub fn id() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// The pid of the parent; 0 when it is not visible from here.
+pub fn parent_id() -> i32 {
+    rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get())
+}
+
+/// Makes this process the parent of what its descendants leave behind (`PR_SET_CHILD_SUBREAPER(2const)`).
+pub fn become_subreaper() -> Result<(), Errno> {
+    prctl(PR_SET_CHILD_SUBREAPER, 1).map(drop)
+}
+
+/// Asks for a signal when the parent ends (`PR_SET_PDEATHSIG(2const)`), and sees that it has not ended yet. ESRCH: it has.
+pub fn die_with(parent: i32, signal: u32) -> Result<(), Errno> {
+    prctl(PR_SET_PDEATHSIG, signal)?;
+    if parent_id() == parent {
+        Ok(())
+    } else {
+        Err(Errno::SRCH)
+    }
+}
+
+/// Whether a seccomp filter is on this thread already.
+pub fn has_filter() -> Result<bool, Errno> {
+    prctl(PR_GET_SECCOMP, 0).map(|mode| mode != 0)
 }
 
 /// Becomes the program at `path`; returns only the error.
-pub fn execve(path: &CStr, argv: &Vector, envp: &Vector) -> Errno {
+pub fn execve(path: &CStr, argv: &Vector<'_>, envp: &Vector<'_>) -> Errno {
     let args = [
         path.as_ptr().expose_provenance(),
         argv.as_ptr().expose_provenance(),
@@ -104,11 +113,15 @@ pub fn execve(path: &CStr, argv: &Vector, envp: &Vector) -> Errno {
     }
 }
 
-/// Writes all of `bytes` to an inherited descriptor.
-pub fn write_all(descriptor: i32, mut bytes: &[u8]) -> Result<(), Errno> {
-    let fd = fs::inherited(descriptor)?;
+/// Writes all of `bytes` to an inherited descriptor by its number.
+pub fn write_all(descriptor: i32, bytes: &[u8]) -> Result<(), Errno> {
+    write_all_to(fs::inherited(descriptor)?, bytes)
+}
+
+/// Writes all of `bytes`.
+pub fn write_all_to(fd: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
-        match fs::write(fd, bytes)? {
+        match fs::write(&fd, bytes)? {
             0 => return Err(Errno::IO),
             written => bytes = bytes.get(written..).unwrap_or_default(),
         }

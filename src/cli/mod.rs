@@ -1,0 +1,241 @@
+//! Arguments, usage, dispatch.
+
+mod help;
+mod options;
+
+use core::ffi::CStr;
+
+use crate::error::print::print;
+use crate::error::{Cause, Error, Exit, Step, Subject};
+use crate::launch::{self, launch};
+use crate::supervise::cgroup::{CPU_PERIOD, Limits};
+use crate::supervise::run::{self, Memory, Place};
+use crate::supervise::verify;
+use crate::sys::args::Vector;
+use crate::sys::{process, signal};
+use options::Words;
+
+/// What the arguments ask for.
+enum Command {
+    Print(&'static str),
+    Launch(launch::Request),
+    Run(run::Request),
+    Verify(i32),
+}
+
+/// Does what the arguments say and ends the process, or becomes the module.
+pub fn run(
+    arguments: Vector<'static>,
+    environment: Vector<'static>,
+    memory: &'static mut Memory,
+) -> ! {
+    let outcome = match parse(arguments, environment) {
+        Ok(Command::Launch(request)) => Err(launch(request, &mut memory.launch)),
+        Ok(Command::Run(request)) => run::run(request, memory),
+        Ok(Command::Verify(pid)) => {
+            verify::confinement(pid).map(|confinement| u8::from(!confinement.holds()))
+        }
+        Ok(Command::Print(text)) => output(text.as_bytes()).map(|()| 0),
+        Err(error) => Err(error),
+    };
+    let code = outcome.unwrap_or_else(|error| {
+        print(&error);
+        error.exit as u8
+    });
+    process::exit(code.into())
+}
+
+/// Writes to standard output.
+fn output(bytes: &[u8]) -> Result<(), Error<'static>> {
+    const STDOUT: i32 = 1;
+    signal::without_write_signals(|| process::write_all(STDOUT, bytes))
+        .map_err(|errno| Error::call(Step::Output, "standard output", errno))
+}
+
+fn parse(
+    arguments: Vector<'static>,
+    environment: Vector<'static>,
+) -> Result<Command, Error<'static>> {
+    let mut words = Words::new(arguments);
+    let name = words
+        .next()
+        .ok_or(wrong("no command; see oarbank-agent --help"))?;
+    match name.to_bytes() {
+        b"--help" => print_alone(words, help::ALL),
+        b"--version" => print_alone(words, help::VERSION),
+        b"sandbox-exec" => parse_exec(words, environment),
+        b"sandbox-run" => parse_run(words, environment),
+        b"sandbox-verify" => parse_verify(words),
+        word if word.starts_with(b"-") => {
+            Err(wrong_word(name, "no such option; see oarbank-agent --help"))
+        }
+        _ => Err(wrong_word(
+            name,
+            "no such command; see oarbank-agent --help",
+        )),
+    }
+}
+
+/// `--help` and `--version`, which stand alone.
+fn print_alone(mut words: Words, text: &'static str) -> Result<Command, Error<'static>> {
+    words.end()?;
+    Ok(Command::Print(text))
+}
+
+/// `sandbox-exec POLICY.json -- ARGV...`
+fn parse_exec(mut words: Words, environment: Vector<'static>) -> Result<Command, Error<'static>> {
+    match words.option() {
+        None => {}
+        Some(given) => match given.name {
+            b"--help" => return print_alone(words, help::EXEC),
+            b"--version" => return print_alone(words, help::VERSION),
+            _ => {
+                return Err(wrong_word(
+                    given.word,
+                    "no such option; see oarbank-agent sandbox-exec --help",
+                ));
+            }
+        },
+    }
+    parse_launch(words, environment).map(Command::Launch)
+}
+
+/// `POLICY.json -- ARGV...`
+fn parse_launch(
+    mut words: Words,
+    environment: Vector<'static>,
+) -> Result<launch::Request, Error<'static>> {
+    let policy = match words.next() {
+        Some(word) if word == c"--" => return Err(wrong("no policy before \"--\"")),
+        Some(word) => word,
+        None => return Err(wrong("no policy")),
+    };
+    match words.next() {
+        Some(word) if word == c"--" => {}
+        Some(word) => return Err(wrong_word(word, "expected \"--\" after the policy")),
+        None => return Err(wrong("no \"--\" after the policy")),
+    }
+    let argv = words.rest().ok_or(wrong("no program after \"--\""))?;
+    let program = argv.iter().next().ok_or(wrong("no program after \"--\""))?;
+    if !program.to_bytes().starts_with(b"/") {
+        return Err(wrong_word(program, "the program's path must be absolute"));
+    }
+    Ok(launch::Request {
+        policy,
+        program,
+        argv,
+        environment,
+    })
+}
+
+/// `sandbox-run [OPTIONS] POLICY.json -- ARGV...`
+fn parse_run(mut words: Words, environment: Vector<'static>) -> Result<Command, Error<'static>> {
+    /// Digits of a second and of a core that are read: nanoseconds, microseconds.
+    const NANO: usize = 9;
+    const MICRO: usize = 6;
+    const GRACE: u64 = 10_000_000_000;
+    /// The least that the kernel takes for `cpu.max`, in microseconds a period.
+    const LEAST_QUOTA: u64 = 1_000;
+    let mut limits = Limits::default();
+    let mut timeout = None;
+    let mut grace = GRACE;
+    let mut place = Place::Auto;
+    let mut status = None;
+    while let Some(given) = words.option() {
+        let seconds = |text: &[u8]| options::scaled(text, NANO);
+        let positive = |value: Option<u64>| value.filter(|&value| value > 0);
+        match given.name {
+            b"--help" => return print_alone(words, help::RUN),
+            b"--version" => return print_alone(words, help::VERSION),
+            b"--cpu-max" => {
+                let quota = |text: &[u8]| {
+                    let cores = options::scaled(text, MICRO)?;
+                    Some(cores.checked_mul(CPU_PERIOD)? / 1_000_000).filter(|&q| q >= LEAST_QUOTA)
+                };
+                let expected = "must be a number of cores, 0.01 or more";
+                limits.cpu = Some(words.number(&given, quota, expected)?);
+            }
+            b"--memory-max" => {
+                let expected = "must be a number of bytes above 0, or one with K, M, G or T";
+                let size = |text: &[u8]| positive(options::size(text));
+                limits.memory = Some(words.number(&given, size, expected)?);
+            }
+            b"--pids-max" => {
+                let expected = "must be a number above 0";
+                let count = |text: &[u8]| positive(options::scaled(text, 0));
+                limits.pids = Some(words.number(&given, count, expected)?);
+            }
+            b"--timeout" => {
+                let expected = "must be a number of seconds above 0";
+                let seconds = |text: &[u8]| positive(seconds(text));
+                timeout = Some(words.number(&given, seconds, expected)?);
+            }
+            b"--grace" => {
+                grace = words.number(&given, seconds, "must be a number of seconds")?;
+            }
+            b"--cgroup" => {
+                place = match words.value(&given)? {
+                    word if word == c"auto" => Place::Auto,
+                    word if word == c"none" => Place::None,
+                    directory => Place::At(directory),
+                };
+            }
+            b"--status-fd" => {
+                let above_standard = |text: &[u8]| options::small(text).filter(|&fd| fd > 2);
+                let expected = "must be the number of a descriptor above 2";
+                status = Some(words.number(&given, above_standard, expected)?);
+            }
+            _ => {
+                return Err(wrong_word(
+                    given.word,
+                    "no such option; see oarbank-agent sandbox-run --help",
+                ));
+            }
+        }
+    }
+    Ok(Command::Run(run::Request {
+        launch: parse_launch(words, environment)?,
+        limits,
+        timeout,
+        grace,
+        place,
+        status,
+    }))
+}
+
+/// `sandbox-verify PID`
+fn parse_verify(mut words: Words) -> Result<Command, Error<'static>> {
+    if let Some(given) = words.option() {
+        return match given.name {
+            b"--help" => print_alone(words, help::VERIFY),
+            b"--version" => print_alone(words, help::VERSION),
+            _ => Err(wrong_word(
+                given.word,
+                "no such option; see oarbank-agent sandbox-verify --help",
+            )),
+        };
+    }
+    let word = words.next().ok_or(wrong("no PID"))?;
+    let pid = options::small(word.to_bytes())
+        .filter(|&pid| pid > 0)
+        .ok_or(wrong_word(word, "must be a process id"))?;
+    words.end()?;
+    Ok(Command::Verify(pid))
+}
+
+fn wrong(reason: &'static str) -> Error<'static> {
+    usage(Subject::Name("command line"), reason)
+}
+
+fn wrong_word(word: &'static CStr, reason: &'static str) -> Error<'static> {
+    usage(Subject::Text(word.to_bytes()), reason)
+}
+
+fn usage(subject: Subject<'static>, reason: &'static str) -> Error<'static> {
+    Error {
+        exit: Exit::Usage,
+        step: Step::Usage,
+        subject,
+        cause: Cause::Reason(reason),
+    }
+}
