@@ -32,9 +32,12 @@ pub fn drop_all() -> Result<(), Error<'static>> {
 /// The last capability of every kernel with Landlock (Linux 5.9): an EINVAL up to it is a failure, not the end.
 const LAST_KNOWN: u32 = linux_raw_sys::general::CAP_CHECKPOINT_RESTORE;
 
+/// A capability set has 64 bits (`capget(2)`).
+const BITS: u32 = 64;
+
 /// Calls `each` with every capability that the kernel has: numbers from 0, until it answers EINVAL.
 fn for_each_capability(each: impl Fn(u32) -> Result<(), Errno>) -> Result<(), Errno> {
-    for capability in 0.. {
+    for capability in 0..BITS {
         match each(capability) {
             Ok(()) => {}
             Err(Errno::INVAL) if capability > LAST_KNOWN => break,
