@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | 0 | [`sys`] | the only unsafe code of the library: typed system calls |
 //! | 1 | [`error`], [`limits`] | the one error shape with its exit codes and the errno names, the limits |
+//! | 2 | [`output`] | standard output and JSON |
 //! | 2 | [`bpf`] | classic BPF: instructions, assembler |
 //! | 3 | [`policy`] | the JSON text, the checked policy, the base system table |
 //! | 3 | [`seccomp`] | the table of calls, sockets, clone, the filter |
@@ -31,6 +32,7 @@ pub mod error;
 pub mod limits;
 
 pub mod bpf;
+pub mod output;
 
 pub mod policy;
 pub mod seccomp;

@@ -8,11 +8,12 @@ use core::ffi::CStr;
 use crate::error::print::print;
 use crate::error::{Cause, Error, Exit, Step, Subject};
 use crate::launch::{self, launch};
+use crate::output::Output;
 use crate::supervise::cgroup::{CPU_PERIOD, Limits};
 use crate::supervise::run::{self, Memory, Place};
 use crate::supervise::verify;
 use crate::sys::args::Vector;
-use crate::sys::{process, signal};
+use crate::sys::process;
 use options::Words;
 
 /// What the arguments ask for.
@@ -35,7 +36,11 @@ pub fn run(
         Ok(Command::Verify(pid)) => {
             verify::confinement(pid).map(|confinement| u8::from(!confinement.holds()))
         }
-        Ok(Command::Print(text)) => output(text.as_bytes()).map(|()| 0),
+        Ok(Command::Print(text)) => {
+            let mut output = Output::new();
+            output.bytes(text.as_bytes());
+            output.finish().map(|()| 0)
+        }
         Err(error) => Err(error),
     };
     let code = outcome.unwrap_or_else(|error| {
@@ -43,13 +48,6 @@ pub fn run(
         error.exit as u8
     });
     process::exit(code.into())
-}
-
-/// Writes to standard output.
-fn output(bytes: &[u8]) -> Result<(), Error<'static>> {
-    const STDOUT: i32 = 1;
-    signal::without_write_signals(|| process::write_all(STDOUT, bytes))
-        .map_err(|errno| Error::call(Step::Output, "standard output", errno))
 }
 
 fn parse(

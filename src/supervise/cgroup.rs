@@ -288,7 +288,7 @@ fn remove(rmdir: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
 
 /// Whether a cgroup was not removed since it was opened.
 fn is_there(directory: &OwnedFd) -> bool {
-    fs::read_file(&directory, c"cgroup.type", &mut [0; 64]).is_ok()
+    fs::read_file(directory, c"cgroup.type", &mut [0; 64]).is_ok()
 }
 
 /// The leaf of one module. It is locked for as long as it, or a copy of it in a child, exists.

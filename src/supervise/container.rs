@@ -9,6 +9,7 @@ use crate::sys::{Errno, fs};
 
 /// A module's container, as its keeper has it: a process that has no other children, is their subreaper, and has
 /// SIGCHLD blocked.
+#[expect(clippy::large_enum_variant, reason = "there is one, and no allocator")]
 pub enum Container {
     /// A cgroup leaf.
     Leaf(Leaf),

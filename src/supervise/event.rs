@@ -1,12 +1,9 @@
 //! What `--status-fd` is told: one JSON object a line.
 
-use core::fmt::{self, Display, Formatter, Write};
-
-use serde::ser::{Serialize, Serializer};
-
 use super::cgroup::Usage;
 use crate::error::errno::describe;
 use crate::error::{Error, Step};
+use crate::output::{Shown, Text};
 use crate::sys::spawn::End;
 use crate::sys::{BorrowedFd, Errno, fs, process};
 
@@ -96,38 +93,6 @@ impl<'a> Event<'a> {
             message: Shown(error),
             exit: error.exit as u8,
         }
-    }
-}
-
-/// Something as it stands in a message.
-#[derive(Clone, Copy)]
-pub struct Shown<'a>(pub &'a dyn Display);
-
-impl Serialize for Shown<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self.0)
-    }
-}
-
-/// Bytes as text; what is not UTF-8 becomes U+FFFD.
-#[derive(Clone, Copy)]
-pub struct Text<'a>(pub &'a [u8]);
-
-impl Display for Text<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for chunk in self.0.utf8_chunks() {
-            f.write_str(chunk.valid())?;
-            if !chunk.invalid().is_empty() {
-                f.write_char(char::REPLACEMENT_CHARACTER)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Serialize for Text<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

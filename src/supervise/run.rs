@@ -13,7 +13,7 @@ use core::ffi::CStr;
 
 use super::cgroup::{self, Leaf, Limits};
 use super::container::Container;
-use super::event::{Event, Line, Shown, Status, Text};
+use super::event::{Event, Line, Status};
 use super::spawn::{self, Buffer, Inherited, Order, Progress};
 use super::verify;
 use crate::descriptors::{self, Confined};
@@ -21,6 +21,7 @@ use crate::error::print::print;
 use crate::error::record;
 use crate::error::{Cause, Error, Step, Subject};
 use crate::launch::{self, Sandbox};
+use crate::output::{Shown, Text};
 use crate::sys::signal::{
     self, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, Signals,
 };
