@@ -96,6 +96,11 @@ pub fn close_given(environment: &Vector<'_>, confined: Option<Confined>) {
     }
 }
 
+/// Whether a variable keeps a descriptor.
+pub fn keeps(variable: &CStr) -> bool {
+    kept_descriptor(variable).is_some()
+}
+
 /// Whether the environment names a descriptor.
 pub fn is_named(environment: &Vector<'_>, number: i32) -> bool {
     named(environment).any(|named| named == number)

@@ -5,7 +5,7 @@ use core::ffi::CStr;
 use crate::error::{Cause, Error, Exit, Step, Subject};
 use crate::landlock::abi;
 use crate::landlock::resolve::Space;
-use crate::landlock::ruleset::{self, Ruleset};
+use crate::landlock::ruleset::{self, Ruleset, Seen};
 use crate::policy::file::{self, Buffer};
 use crate::policy::{Listed, Net, Policy, reader};
 use crate::seccomp::{self, Mode};
@@ -30,6 +30,24 @@ impl Memory {
             lists: Listed::new(),
             space: Space::new(),
         }
+    }
+}
+
+impl Memory {
+    /// Reads and checks a policy file. What is left of the memory: that for making it ready, and that of the file, which
+    /// is free again.
+    pub fn policy<'a>(
+        &'a mut self,
+        path: &'a CStr,
+    ) -> Result<(Policy<'a>, &'a mut Space, &'a mut [u8]), Error<'a>> {
+        let Memory {
+            file,
+            text,
+            lists,
+            space,
+        } = self;
+        let json = file::read(path, file)?;
+        Ok((reader::read(json, text, lists)?, space, file))
     }
 }
 
@@ -98,22 +116,24 @@ fn confine<'a>(
 impl Sandbox {
     /// Reads a policy file and makes it ready.
     pub fn read<'a>(path: &'a CStr, memory: &'a mut Memory) -> Result<Self, Error<'a>> {
-        let Memory {
-            file,
-            text,
-            lists,
-            space,
-        } = memory;
         // 2. The policy: read once, checked to its last byte before anything of it is used.
-        let json = file::read(path, file)?;
-        let policy = reader::read(json, text, lists)?;
+        let (policy, space, _) = memory.policy(path)?;
         Self::prepare(&policy, space)
     }
 
     /// Makes a policy ready.
     pub fn prepare<'a>(policy: &Policy<'a>, space: &mut Space) -> Result<Self, Error<'a>> {
+        Self::prepare_seeing(policy, space, &mut |_| {})
+    }
+
+    /// Makes a policy ready; `see` is told of each rule.
+    pub fn prepare_seeing<'a>(
+        policy: &Policy<'a>,
+        space: &mut Space,
+        see: &mut dyn FnMut(Seen<'_>),
+    ) -> Result<Self, Error<'a>> {
         // 3. The ruleset, at this kernel's ABI. Paths are opened with the caller's privileges.
-        let ruleset = ruleset::make(policy, abi::probe()?, space)?;
+        let ruleset = ruleset::make(policy, abi::probe()?, space, see)?;
         let mode = mode(policy);
         Ok(Sandbox { ruleset, mode })
     }

@@ -15,7 +15,8 @@
 //! | 4 | [`descriptors`], [`capabilities`] | what is inherited, what root loses |
 //! | 5 | [`launch`] | the ordered steps |
 //! | 6 | [`supervise`] | the parent: spawn, verification, cgroup, `sandbox-run` |
-//! | 7 | [`cli`] | arguments, usage, dispatch |
+//! | 7 | [`check`], [`report`] | `sandbox-check`: what a launch would do; `sandbox-report`: what is enforced |
+//! | 8 | [`cli`] | arguments, usage, dispatch |
 //!
 //! Deciding functions are pure and take the ABI, the architecture and the mode as values; effects sit in
 //! small `apply` functions and in `launch`.
@@ -44,5 +45,8 @@ pub mod landlock;
 pub mod launch;
 
 pub mod supervise;
+
+pub mod check;
+pub mod report;
 
 pub mod cli;

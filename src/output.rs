@@ -6,9 +6,14 @@ use heapless::Vec;
 use serde::ser::{Serialize, Serializer};
 
 use crate::error::{Error, Step};
-use crate::sys::{Errno, process, signal};
+use crate::sys::{Errno, fs, process, signal};
 
 const STDOUT: i32 = 1;
+
+/// Whether standard output is a terminal.
+pub fn is_terminal() -> bool {
+    fs::inherited(STDOUT).is_ok_and(|fd| fs::window_size(fd).is_ok())
+}
 
 /// Room for one piece of JSON.
 pub type Piece = [u8; 32 * 1024];

@@ -11,6 +11,8 @@ Commands:
   sandbox-exec POLICY.json -- ARGV...             become ARGV under the policy
   sandbox-run [OPTIONS] POLICY.json -- ARGV...    run ARGV under the policy, as its parent
   sandbox-verify PID                              whether a process is confined
+  sandbox-report [--json | --text]                what this host can enforce
+  sandbox-check [--json] POLICY.json [-- ARGV...] what a launch would do
 
 `oarbank-agent COMMAND --help` tells more.
 ";
@@ -109,6 +111,40 @@ Exit status:
   1   it is not
   64  usage
   70  that can't be told
+";
+
+/// `sandbox-report --help`.
+pub(super) const REPORT: &str = "\
+Usage: oarbank-agent sandbox-report [--json | --text]
+       oarbank-agent sandbox-report --help | --version
+
+Tells what this host can enforce. Every capability is tried now, in confined children
+and with a file in /tmp, /var/tmp, /run, /dev/shm or /, all of which are gone afterwards.
+
+Options:
+  --json   one JSON object; the default unless standard output is a terminal
+  --text   for reading
+
+Exit status:
+  0   there is a backend
+  1   there is none: nothing is enforced, and every launch would exit with 70
+  64  usage
+  70  the report can't be written
+";
+
+/// `sandbox-check --help`.
+pub(super) const CHECK: &str = "\
+Usage: oarbank-agent sandbox-check [--json] POLICY.json [-- ARGV...]
+       oarbank-agent sandbox-check --help | --version
+
+Tells what sandbox-exec would do with this policy and, after --, this program, and what
+is likely wrong. The rules are made and tried in a child; no instruction of ARGV runs.
+
+Exit status: that of sandbox-exec at that point, with the same message
+  0   the program would run
+  64  usage
+  70  something could not be applied in full
+  71  the exec would fail
 ";
 
 /// `--version`.

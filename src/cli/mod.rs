@@ -5,10 +5,12 @@ mod options;
 
 use core::ffi::CStr;
 
+use crate::check;
 use crate::error::print::print;
 use crate::error::{Cause, Error, Exit, Step, Subject};
 use crate::launch::{self, launch};
-use crate::output::Output;
+use crate::output::{self, Output};
+use crate::report;
 use crate::supervise::cgroup::{CPU_PERIOD, Limits};
 use crate::supervise::run::{self, Memory, Place};
 use crate::supervise::verify;
@@ -22,6 +24,8 @@ enum Command {
     Launch(launch::Request),
     Run(run::Request),
     Verify(i32),
+    Check(check::Request),
+    Report { json: bool },
 }
 
 /// Does what the arguments say and ends the process, or becomes the module.
@@ -35,6 +39,20 @@ pub fn run(
         Ok(Command::Run(request)) => run::run(request, memory),
         Ok(Command::Verify(pid)) => {
             verify::confinement(pid).map(|confinement| u8::from(!confinement.holds()))
+        }
+        Ok(Command::Check(request)) => {
+            let Memory {
+                launch,
+                line,
+                record,
+                ..
+            } = memory;
+            check::check(request, launch, line, record).map(|()| 0)
+        }
+        Ok(Command::Report { json }) => {
+            let found = report::probe(&mut memory.launch);
+            report::print(&found, json, &mut memory.line)
+                .map(|()| u8::from(found.no_backend.is_some()))
         }
         Ok(Command::Print(text)) => {
             let mut output = Output::new();
@@ -64,6 +82,8 @@ fn parse(
         b"sandbox-exec" => parse_exec(words, environment),
         b"sandbox-run" => parse_run(words, environment),
         b"sandbox-verify" => parse_verify(words),
+        b"sandbox-report" => parse_report(words),
+        b"sandbox-check" => parse_check(words, environment),
         word if word.starts_with(b"-") => {
             Err(wrong_word(name, "no such option; see oarbank-agent --help"))
         }
@@ -103,27 +123,38 @@ fn parse_launch(
     mut words: Words,
     environment: Vector<'static>,
 ) -> Result<launch::Request, Error<'static>> {
-    let policy = match words.next() {
-        Some(word) if word == c"--" => return Err(wrong("no policy before \"--\"")),
-        Some(word) => word,
-        None => return Err(wrong("no policy")),
-    };
+    let policy = parse_policy(&mut words)?;
     match words.next() {
         Some(word) if word == c"--" => {}
         Some(word) => return Err(wrong_word(word, "expected \"--\" after the policy")),
         None => return Err(wrong("no \"--\" after the policy")),
     }
-    let argv = words.rest().ok_or(wrong("no program after \"--\""))?;
-    let program = argv.iter().next().ok_or(wrong("no program after \"--\""))?;
-    if !program.to_bytes().starts_with(b"/") {
-        return Err(wrong_word(program, "the program's path must be absolute"));
-    }
+    let (program, argv) = parse_program(words)?;
     Ok(launch::Request {
         policy,
         program,
         argv,
         environment,
     })
+}
+
+/// `POLICY.json`
+fn parse_policy(words: &mut Words) -> Result<&'static CStr, Error<'static>> {
+    match words.next() {
+        Some(word) if word == c"--" => Err(wrong("no policy before \"--\"")),
+        Some(word) => Ok(word),
+        None => Err(wrong("no policy")),
+    }
+}
+
+/// `ARGV...`
+fn parse_program(words: Words) -> Result<(&'static CStr, Vector<'static>), Error<'static>> {
+    let argv = words.rest().ok_or(wrong("no program after \"--\""))?;
+    let program = argv.iter().next().ok_or(wrong("no program after \"--\""))?;
+    if !program.to_bytes().starts_with(b"/") {
+        return Err(wrong_word(program, "the program's path must be absolute"));
+    }
+    Ok((program, argv))
 }
 
 /// `sandbox-run [OPTIONS] POLICY.json -- ARGV...`
@@ -219,6 +250,62 @@ fn parse_verify(mut words: Words) -> Result<Command, Error<'static>> {
         .ok_or(wrong_word(word, "must be a process id"))?;
     words.end()?;
     Ok(Command::Verify(pid))
+}
+
+/// `sandbox-check [--json] POLICY.json [-- ARGV...]`
+fn parse_check(mut words: Words, environment: Vector<'static>) -> Result<Command, Error<'static>> {
+    let mut json = false;
+    while let Some(given) = words.option() {
+        match given.word.to_bytes() {
+            b"--help" => return print_alone(words, help::CHECK),
+            b"--version" => return print_alone(words, help::VERSION),
+            b"--json" => json = true,
+            _ => {
+                return Err(wrong_word(
+                    given.word,
+                    "no such option; see oarbank-agent sandbox-check --help",
+                ));
+            }
+        }
+    }
+    let policy = parse_policy(&mut words)?;
+    let program = match words.next() {
+        None => None,
+        Some(word) if word == c"--" => Some(parse_program(words)?),
+        Some(word) => return Err(wrong_word(word, "expected \"--\" after the policy")),
+    };
+    Ok(Command::Check(check::Request {
+        policy,
+        program,
+        environment,
+        json,
+    }))
+}
+
+/// `sandbox-report [--json | --text]`
+fn parse_report(mut words: Words) -> Result<Command, Error<'static>> {
+    let mut json = None;
+    while let Some(given) = words.option() {
+        let asked = match given.word.to_bytes() {
+            b"--help" => return print_alone(words, help::REPORT),
+            b"--version" => return print_alone(words, help::VERSION),
+            b"--json" => true,
+            b"--text" => false,
+            _ => {
+                return Err(wrong_word(
+                    given.word,
+                    "no such option; see oarbank-agent sandbox-report --help",
+                ));
+            }
+        };
+        if json.is_some_and(|json| json != asked) {
+            return Err(wrong("--json and --text exclude each other"));
+        }
+        json = Some(asked);
+    }
+    words.end()?;
+    let json = json.unwrap_or_else(|| !output::is_terminal());
+    Ok(Command::Report { json })
 }
 
 fn wrong(reason: &'static str) -> Error<'static> {

@@ -53,11 +53,13 @@ pub enum Step {
     Supervise,
     /// What a command prints.
     Output,
+    /// Trying what a launch would do.
+    Check,
 }
 
 impl Step {
     /// Every step, in the order of their numbers.
-    pub(crate) const ALL: [Step; 15] = [
+    pub(crate) const ALL: [Step; 16] = [
         Step::Usage,
         Step::Descriptors,
         Step::Policy,
@@ -73,6 +75,7 @@ impl Step {
         Step::Status,
         Step::Supervise,
         Step::Output,
+        Step::Check,
     ];
 
     /// The name in messages.
@@ -93,6 +96,7 @@ impl Step {
             Step::Status => "status",
             Step::Supervise => "supervise",
             Step::Output => "output",
+            Step::Check => "check",
         }
     }
 }

@@ -18,6 +18,8 @@ pub const OLDEST: u32 = 3;
 pub const NEWEST: u32 = 11;
 /// The first ABI that handles TCP ports.
 pub const TCP: u32 = 4;
+/// The first ABI that handles device ioctl.
+pub const IOCTL: u32 = 5;
 /// The first ABI that handles pathname unix sockets.
 pub const UNIX: u32 = 9;
 

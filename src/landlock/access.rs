@@ -52,6 +52,53 @@ impl Grant {
     }
 }
 
+/// The names of filesystem rights, from the lowest bit (`LANDLOCK_ACCESS_FS_*`).
+const NAMES: [&str; 17] = [
+    "execute",
+    "write_file",
+    "read_file",
+    "read_dir",
+    "remove_dir",
+    "remove_file",
+    "make_char",
+    "make_dir",
+    "make_reg",
+    "make_sock",
+    "make_fifo",
+    "make_block",
+    "make_sym",
+    "refer",
+    "truncate",
+    "ioctl_dev",
+    "resolve_unix",
+];
+
+/// The names of the rights in a set.
+pub fn right_names(rights: u64) -> impl Iterator<Item = &'static str> {
+    NAMES
+        .into_iter()
+        .enumerate()
+        .filter(move |(bit, _)| rights & (1 << bit) != 0)
+        .map(|(_, name)| name)
+}
+
+impl Grant {
+    /// What it means, in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Grant::Program => "read and execute",
+            Grant::Work { exec_rw: true } => "every file right",
+            Grant::Work { exec_rw: false } => "every file right but execute",
+            Grant::Input => "read files and list",
+            Grant::Outbox => "make files and directories, write, truncate",
+            Grant::Device => "read and write",
+            Grant::Gpu => "read, write, list, device ioctl",
+            Grant::Tasks => "write the process's own tasks",
+            Grant::Broker => "connect to this unix socket",
+        }
+    }
+}
+
 const EXECUTE: u64 = LANDLOCK_ACCESS_FS_EXECUTE as u64;
 const READ_FILE: u64 = LANDLOCK_ACCESS_FS_READ_FILE as u64;
 const READ_DIR: u64 = LANDLOCK_ACCESS_FS_READ_DIR as u64;

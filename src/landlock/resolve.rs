@@ -76,6 +76,11 @@ impl Space {
         }
     }
 
+    /// Forgets the roots of the policy before.
+    pub fn clear(&mut self) {
+        self.roots.clear();
+    }
+
     /// Notes a writable root, which has the number `path` among the policy's paths. If no link takes part in
     /// it, it is also returned opened: nothing can have been done to it.
     pub fn add_root(&mut self, path: usize, root: &CStr) -> Result<Option<OwnedFd>, Errno> {

@@ -85,8 +85,34 @@ pub struct Ruleset {
     tasks: Option<OwnedFd>,
 }
 
-/// Makes the ruleset of a policy at this kernel's ABI.
-pub fn make<'a>(policy: &Policy<'a>, abi: Abi, space: &mut Space) -> Result<Ruleset, Error<'a>> {
+/// What is seen while a ruleset is made.
+pub enum Seen<'s> {
+    /// A rule, or with no rights a path that needs none.
+    Rule {
+        /// What grants it: a field of the policy, or the path itself if every policy does.
+        subject: Subject<'s>,
+        /// What it is on, opened.
+        at: &'s OwnedFd,
+        /// Whether that is a directory.
+        directory: bool,
+        /// What is granted.
+        grant: Grant,
+        /// The rights of the rule at this ABI.
+        rights: u64,
+    },
+    /// A path of the host that does not exist.
+    Missing(&'s CStr),
+    /// `exe` ends where programs may be executed anyway.
+    Covered(Subject<'s>),
+}
+
+/// Makes the ruleset of a policy at this kernel's ABI. `see` is told of each rule when it was added.
+pub fn make<'a>(
+    policy: &Policy<'a>,
+    abi: Abi,
+    space: &mut Space,
+    see: &mut dyn FnMut(Seen<'_>),
+) -> Result<Ruleset, Error<'a>> {
     let port = proxy_port(policy, abi)?;
     let ruleset = call::create_ruleset(&abi.ruleset_attr(), abi.attr_size())
         .map_err(|errno| Error::call(Step::Landlock, "landlock_create_ruleset", errno))?;
@@ -95,7 +121,10 @@ pub fn make<'a>(policy: &Policy<'a>, abi: Abi, space: &mut Space) -> Result<Rule
         abi,
         ruleset,
         space,
+        see,
     };
+    // The space may have served another policy.
+    rules.space.clear();
     rules.writable_roots()?;
     rules.host()?;
     rules.others()?;
@@ -152,6 +181,7 @@ struct Rules<'p, 'a> {
     abi: Abi,
     ruleset: OwnedFd,
     space: &'p mut Space,
+    see: &'p mut dyn FnMut(Seen<'_>),
 }
 
 impl<'a> Rules<'_, 'a> {
@@ -209,11 +239,14 @@ impl<'a> Rules<'_, 'a> {
             Failure::Leaves(_) => Errno::XDEV,
         });
         match opened {
-            Err(Errno::NOENT) => Ok(()),
+            Err(Errno::NOENT) => {
+                (self.see)(Seen::Missing(path));
+                Ok(())
+            }
             Err(errno) => Err(errno),
             Ok(fd) => {
                 let kind = fs::file_type(&fs::stat(&fd)?);
-                self.add_rights(&fd, grant, kind)
+                self.add_rights(Subject::Text(path.to_bytes()), &fd, grant, kind)
             }
         }
     }
@@ -235,7 +268,9 @@ impl<'a> Rules<'_, 'a> {
                 }
                 Ok(fd) => self.add(entry, &fd, Grant::Program)?,
                 // What is granted already needs no rule, wherever a link below a writable root leads to it.
-                Err(Failure::Leaves(_)) if self.ends_in_a_program_place() => {}
+                Err(Failure::Leaves(_)) if self.ends_in_a_program_place() => {
+                    (self.see)(Seen::Covered(subject(entry)));
+                }
                 Err(failure) => return Err(self.refusal(entry, failure)),
             }
         }
@@ -257,11 +292,8 @@ impl<'a> Rules<'_, 'a> {
                 Cause::Explained(Errno::NOTSOCK, "not a socket"),
             ));
         }
-        if self.abi.has(abi::UNIX) {
-            self.add_rights(&fd, Grant::Broker, kind)
-                .map_err(|errno| refused(entry, Cause::Errno(errno)))?;
-        }
-        Ok(())
+        self.add_rights(subject(entry), &fd, Grant::Broker, kind)
+            .map_err(|errno| refused(entry, Cause::Errno(errno)))
     }
 
     fn open(&mut self, path: &CStr) -> Result<OwnedFd, Failure> {
@@ -278,19 +310,37 @@ impl<'a> Rules<'_, 'a> {
         self.space.ended_beneath(SYSTEM.into_iter().chain(ro))
     }
 
-    fn add(&self, entry: Entry<'a>, fd: &OwnedFd, grant: Grant) -> Result<(), Error<'a>> {
+    fn add(&mut self, entry: Entry<'a>, fd: &OwnedFd, grant: Grant) -> Result<(), Error<'a>> {
         let kind = file_type(entry, fd)?;
-        self.add_rights(fd, grant, kind)
+        self.add_rights(subject(entry), fd, grant, kind)
             .map_err(|errno| refused(entry, Cause::Errno(errno)))
     }
 
-    fn add_rights(&self, fd: &OwnedFd, grant: Grant, kind: FileType) -> Result<(), Errno> {
-        let rights = if kind == FileType::Directory {
+    fn add_rights(
+        &mut self,
+        subject: Subject<'_>,
+        fd: &OwnedFd,
+        grant: Grant,
+        kind: FileType,
+    ) -> Result<(), Errno> {
+        let directory = kind == FileType::Directory;
+        let rights = if directory {
             grant.rights(self.abi)
         } else {
             grant.file_rights(self.abi)
         };
-        call::add_path_beneath(&self.ruleset, fd, rights)
+        // The broker's below ABI 9: what is not handled can't be granted.
+        if rights != 0 {
+            call::add_path_beneath(&self.ruleset, fd, rights)?;
+        }
+        (self.see)(Seen::Rule {
+            subject,
+            at: fd,
+            directory,
+            grant,
+            rights,
+        });
+        Ok(())
     }
 
     fn refusal(&self, entry: Entry<'a>, failure: Failure) -> Error<'a> {
@@ -309,13 +359,16 @@ fn file_type<'a>(entry: Entry<'a>, fd: &OwnedFd) -> Result<FileType, Error<'a>> 
 }
 
 fn refused<'a>(entry: Entry<'a>, cause: Cause<'a>) -> Error<'a> {
+    Error::refused(Step::Landlock, subject(entry), cause)
+}
+
+fn subject(entry: Entry<'_>) -> Subject<'_> {
     let Entry { field, index, path } = entry;
-    let subject = Subject::Field {
+    Subject::Field {
         name: field,
         index,
         text: Some(path.to_bytes()),
-    };
-    Error::refused(Step::Landlock, subject, cause)
+    }
 }
 
 fn host_refused(path: &'static CStr, errno: Errno) -> Error<'static> {

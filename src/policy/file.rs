@@ -12,7 +12,7 @@ pub type Buffer = [u8; POLICY_BYTES + 1];
 
 /// Reads the whole file, once, into `buffer`. It must be a regular file of 1 MiB at most, and as long at the
 /// end of the read as it was at its start.
-pub fn read<'a>(path: &'a CStr, buffer: &'a mut Buffer) -> Result<&'a [u8], Error<'a>> {
+pub fn read<'a, 'b>(path: &'a CStr, buffer: &'b mut Buffer) -> Result<&'b [u8], Error<'a>> {
     let refused = |cause| Error::refused(Step::Policy, Subject::Text(path.to_bytes()), cause);
     let file = fs::open_for_reading(path).map_err(|errno| refused(Cause::Errno(errno)))?;
     let stat = fs::stat(&file).map_err(|errno| refused(Cause::Errno(errno)))?;

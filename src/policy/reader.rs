@@ -83,7 +83,7 @@ struct Reader<'a> {
 
 /// Reads a policy. `text` takes the decoded paths; as many bytes as `json` has are enough. `lists` takes the rest.
 pub fn read<'a>(
-    json: &'a [u8],
+    json: &[u8],
     text: &'a mut [u8],
     lists: &'a mut Listed,
 ) -> Result<Policy<'a>, Error<'a>> {

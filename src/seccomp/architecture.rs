@@ -34,6 +34,15 @@ impl Architecture {
     #[cfg(target_arch = "riscv64")]
     pub const NATIVE: Architecture = Architecture::Riscv64;
 
+    /// The name (`uname -m`).
+    pub const fn name(self) -> &'static str {
+        match self {
+            Architecture::X86_64 => "x86_64",
+            Architecture::Aarch64 => "aarch64",
+            Architecture::Riscv64 => "riscv64",
+        }
+    }
+
     /// The `arch` of its `seccomp_data` (`include/uapi/linux/audit.h`).
     pub const fn audit_arch(self) -> u32 {
         match self {

@@ -160,7 +160,7 @@ impl Base {
         if order.is_empty() {
             return Ok(());
         }
-        let available = self.read(c"cgroup.controllers", &mut buffer)?;
+        let available = self.controllers(&mut buffer)?;
         for controller in limits.controllers() {
             if !has(available, controller) {
                 return Err(self.refused(Cause::Reason(match controller {
@@ -189,6 +189,11 @@ impl Base {
                 errno => Cause::Errno(errno),
             })
         })
+    }
+
+    /// The controllers that its leaves could have, separated by spaces.
+    pub fn controllers<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8], Error<'_>> {
+        self.read(c"cgroup.controllers", buffer)
     }
 
     fn read<'b>(&self, name: &CStr, buffer: &'b mut [u8]) -> Result<&'b [u8], Error<'_>> {

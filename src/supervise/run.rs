@@ -60,8 +60,10 @@ pub struct Memory {
     /// That of the launch.
     pub launch: launch::Memory,
     base: Option<cgroup::Base>,
-    line: Line,
-    record: Buffer,
+    /// For one line or piece of JSON.
+    pub line: Line,
+    /// For what a child tells.
+    pub record: Buffer,
 }
 
 impl Memory {

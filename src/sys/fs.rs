@@ -67,6 +67,11 @@ pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     retry_on_intr(|| rustix::io::read(fd.as_fd(), &mut *buffer))
 }
 
+/// Reads a part of a file into `buffer`, once.
+pub fn read_at(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    retry_on_intr(|| rustix::io::pread(fd.as_fd(), &mut *buffer, offset))
+}
+
 /// Writes, once.
 pub fn write(fd: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
     retry_on_intr(|| rustix::io::write(fd.as_fd(), bytes))
@@ -137,6 +142,32 @@ pub fn open_at(at: impl AsFd, path: &CStr, flags: OFlags) -> Result<OwnedFd, Err
 /// Makes a directory, which its owner alone may change and everybody may read.
 pub fn make_directory(at: impl AsFd, name: &CStr) -> Result<(), Errno> {
     rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o755))
+}
+
+/// Makes a file, which must not exist, and opens it for writing.
+pub fn create(at: impl AsFd, name: &CStr, mode: u32) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    rustix::fs::openat(at, name, flags, Mode::from_raw_mode(mode))
+}
+
+/// Removes a file.
+pub fn remove_file(at: impl AsFd, name: &CStr) -> Result<(), Errno> {
+    rustix::fs::unlinkat(at, name, AtFlags::empty())
+}
+
+/// Makes a file in memory, without any seal.
+pub fn memory_file() -> Result<OwnedFd, Errno> {
+    rustix::fs::memfd_create(c"", MemfdFlags::CLOEXEC)
+}
+
+/// Asks a terminal for its size (`TIOCGWINSZ`). ENOTTY: it is none.
+pub fn window_size(fd: impl AsFd) -> Result<(), Errno> {
+    rustix::termios::tcgetwinsize(fd).map(drop)
+}
+
+/// Whether a descriptor stays open over an exec.
+pub fn is_kept_over_exec(fd: impl AsFd) -> Result<bool, Errno> {
+    Ok(!rustix::io::fcntl_getfd(fd)?.contains(FdFlags::CLOEXEC))
 }
 
 /// Removes an empty directory.
@@ -221,7 +252,7 @@ pub fn is_open_memory_file(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     }
     // A file without a name in a mounted tmpfs has seals too, but Landlock knows its directory. A memory file
     // is on the kernel's own mount.
-    let own = rustix::fs::memfd_create(c"", MemfdFlags::CLOEXEC)?;
+    let own = memory_file()?;
     let tmpfs = rustix::fs::fstatfs(fd)?.f_type == rustix::fs::fstatfs(&own)?.f_type;
     Ok(!tmpfs || stat.st_dev == self::stat(&own)?.st_dev)
 }

@@ -6,8 +6,8 @@ use linux_raw_sys::general::{
     __NR_landlock_add_rule, __NR_landlock_create_ruleset, __NR_landlock_restrict_self,
 };
 use linux_raw_sys::landlock::{
-    LANDLOCK_CREATE_RULESET_VERSION, landlock_net_port_attr, landlock_path_beneath_attr,
-    landlock_rule_type, landlock_ruleset_attr,
+    LANDLOCK_CREATE_RULESET_ERRATA, LANDLOCK_CREATE_RULESET_VERSION, landlock_net_port_attr,
+    landlock_path_beneath_attr, landlock_rule_type, landlock_ruleset_attr,
 };
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
@@ -29,6 +29,14 @@ pub fn abi_version() -> Result<u32, Errno> {
         )
     };
     result(answer).map(|version| version as u32)
+}
+
+/// Which faults of this kernel's Landlock are fixed, one bit each (Linux 6.15, and what it was carried back to).
+pub fn errata() -> Result<u32, Errno> {
+    let args = [0, 0, LANDLOCK_CREATE_RULESET_ERRATA as usize, 0, 0];
+    // SAFETY: as for the version, the kernel reads nothing.
+    let answer = unsafe { syscall(__NR_landlock_create_ruleset, args) };
+    result(answer).map(|errata| errata as u32)
 }
 
 /// Makes a ruleset. `size` is the part of `attr` that the kernel's ABI has, in bytes, 24 at most.

@@ -13,10 +13,12 @@ pub mod arch;
 pub mod args;
 pub mod fs;
 pub mod landlock;
+pub mod net;
 pub mod process;
 pub mod seccomp;
 pub mod signal;
 pub mod spawn;
+pub mod trace;
 
 pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 pub use rustix::io::Errno;

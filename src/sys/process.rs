@@ -9,7 +9,7 @@ use linux_raw_sys::prctl::{
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::arch::syscall;
-use super::args::Vector;
+use super::args::{Pointer, Vector};
 use super::{AsFd, Errno, fs, result};
 
 /// Sets no_new_privs (`PR_SET_NO_NEW_PRIVS(2const)`): no exec gains privileges any more.
@@ -111,6 +111,22 @@ pub fn execve(path: &CStr, argv: &Vector<'_>, envp: &Vector<'_>) -> Errno {
         // execve returns only to say that it failed.
         Ok(_) => Errno::IO,
     }
+}
+
+/// Becomes the program at `path`, without arguments and environment; returns only the error.
+pub fn execve_alone(path: &CStr) -> Errno {
+    let strings = [path];
+    let mut argv = [Pointer::NULL; 2];
+    let mut envp = [Pointer::NULL; 1];
+    match (Vector::of(&strings, &mut argv), Vector::of(&[], &mut envp)) {
+        (Some(argv), Some(envp)) => execve(path, &argv, &envp),
+        _ => Errno::TOOBIG,
+    }
+}
+
+/// The kernel's release (`uname(2)`), as `6.12.0`.
+pub fn with_kernel_release<T>(use_it: impl FnOnce(&CStr) -> T) -> T {
+    use_it(rustix::system::uname().release())
 }
 
 /// Writes all of `bytes` to an inherited descriptor by its number.

@@ -1,7 +1,9 @@
 //! `seccomp(2)`.
 
 use linux_raw_sys::general::__NR_seccomp;
-use linux_raw_sys::ptrace::{SECCOMP_SET_MODE_FILTER, sock_filter, sock_fprog};
+use linux_raw_sys::ptrace::{
+    SECCOMP_GET_ACTION_AVAIL, SECCOMP_SET_MODE_FILTER, sock_filter, sock_fprog,
+};
 
 use super::arch::syscall;
 use super::{Errno, result};
@@ -23,4 +25,20 @@ pub fn set_mode_filter(program: &[sock_filter]) -> Result<(), Errno> {
     ];
     // SAFETY: the kernel reads `fprog` and the `len` instructions it points to, and writes neither.
     result(unsafe { syscall(__NR_seccomp, args) }).map(drop)
+}
+
+/// Whether this kernel has an action that filters may return.
+pub fn may_answer(action: u32) -> Result<bool, Errno> {
+    let args = [
+        SECCOMP_GET_ACTION_AVAIL as usize,
+        0,
+        core::ptr::from_ref(&action).expose_provenance(),
+        0,
+        0,
+    ];
+    // SAFETY: the kernel reads one number.
+    match result(unsafe { syscall(__NR_seccomp, args) }) {
+        Err(Errno::OPNOTSUPP) => Ok(false),
+        answer => answer.map(|_| true),
+    }
 }
