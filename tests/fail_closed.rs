@@ -587,7 +587,8 @@ fn with_limit(scene: &Scene, resource: libc::__rlimit_resource_t, value: u64) ->
         // SAFETY: one call that is safe after fork and reads one structure.
         support::check(unsafe { libc::setrlimit(resource, &raw const limit) })
     });
-    confined_or_refused(&run.run(), &format!("limit {resource} {value}"))
+    let outcome = run.unforeseeable().run();
+    confined_or_refused(&outcome, &format!("limit {resource} {value}"))
 }
 
 #[test]
@@ -652,7 +653,8 @@ fn a_policy_that_changes_while_it_is_read_is_one_of_its_versions_or_refused() {
                         let words = ["sandbox-exec", &file, "--", "/bin/sh", "-c", WRITES];
                         let [a, b] = &folders;
                         while Instant::now() < half {
-                            let outcome = scene.launcher(&words).arg(a).arg(b).run();
+                            let run = scene.launcher(&words).arg(a).arg(b).unforeseeable();
+                            let outcome = run.run();
                             let end = match (outcome.code, &*outcome.out) {
                                 (Some(0), b"a\n") => 0,
                                 (Some(0), b"b\n") => 1,

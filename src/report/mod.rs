@@ -3,6 +3,11 @@
 //! [`capability`] is the table of what is promised from which Landlock ABI, [`probes`] tries each of them in a confined
 //! child. Nothing is called enforced that was not seen to be refused, and where it is a grant, granted.
 
+#![expect(
+    clippy::result_large_err,
+    reason = "a reason is text, and there is no allocator"
+)]
+
 pub mod capability;
 mod print;
 mod probes;

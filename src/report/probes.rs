@@ -360,12 +360,11 @@ fn stream() -> Tried<OwnedFd> {
 /// The proxy's port is let through, another is not, and nobody binds, listens or sends datagrams.
 pub(super) fn net_egress_allowlist(scene: &mut Scene<'_>) -> Tried {
     scene.confined(ALLOWLIST, || {
-        match net::connect(&stream()?, LOOPBACK, PROXY) {
-            Err(errno @ (Errno::ACCESS | Errno::PERM)) => {
-                return Err(because("connect to the proxy's port", errno));
-            }
-            // Whether anybody listens there, or there is a way, is another matter.
-            _ => {}
+        // Whether anybody listens there, or there is a way, is another matter.
+        if let Err(errno @ (Errno::ACCESS | Errno::PERM)) =
+            net::connect(&stream()?, LOOPBACK, PROXY)
+        {
+            return Err(because("connect to the proxy's port", errno));
         }
         refused(
             "connect to another port",

@@ -5,6 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 
 /// Far above what any test needs, far below what a caller waits for.
@@ -16,7 +17,13 @@ pub(crate) struct Run {
     input: Vec<u8>,
     /// Kept open until the child has been started.
     given: Vec<OwnedFd>,
+    /// What the child does before the program starts.
+    steps: Vec<Arc<Step>>,
+    /// Whether `sandbox-check` can foresee the end.
+    foreseeable: bool,
 }
+
+type Step = dyn Fn() -> io::Result<()> + Send + Sync;
 
 impl Run {
     /// The program with a small environment, in `/`, without a terminal, in a session of its own.
@@ -35,6 +42,8 @@ impl Run {
             command,
             input: Vec::new(),
             given: Vec::new(),
+            steps: Vec::new(),
+            foreseeable: true,
         };
         // SAFETY: one call that is safe after fork.
         run.before(|| check(unsafe { libc::setsid() }));
@@ -65,8 +74,10 @@ impl Run {
     /// Done in the child before the program starts, in the order given; only calls that are safe
     /// after fork.
     pub(crate) fn before(&mut self, step: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
+        let step: Arc<Step> = Arc::new(step);
+        self.steps.push(Arc::clone(&step));
         // SAFETY: every caller in these tests makes single system calls that are safe after fork.
-        unsafe { self.command.pre_exec(step) };
+        unsafe { self.command.pre_exec(move || step()) };
     }
 
     /// [`Run::before`] as a part of a chain.
@@ -96,8 +107,50 @@ impl Run {
         self
     }
 
-    /// Starts it and waits for its end; whatever it leaves behind is killed.
-    pub(crate) fn run(mut self) -> Outcome {
+    /// `sandbox-check` can't foresee how this ends: a limit leaves less room for it, or the world changes in between.
+    pub(crate) fn unforeseeable(mut self) -> Self {
+        self.foreseeable = false;
+        self
+    }
+
+    /// The same by `sandbox-check`, if it is a `sandbox-exec`.
+    fn checked(&self) -> Option<Self> {
+        let arguments: Vec<&OsStr> = self.command.get_args().collect();
+        let first = arguments.first().copied();
+        if !self.foreseeable || first != Some(OsStr::new("sandbox-exec")) {
+            return None;
+        }
+        let mut twin = Self::new(&[self.command.get_program()], "/");
+        twin.command.arg("sandbox-check").args(&arguments[1..]);
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => twin.command.env(name, value),
+                None => twin.command.env_remove(name),
+            };
+        }
+        if let Some(directory) = self.command.get_current_dir() {
+            twin.command.current_dir(directory);
+        }
+        // The first is that of `new`.
+        for step in self.steps.iter().skip(1) {
+            let step = Arc::clone(step);
+            twin.before(move || step());
+        }
+        Some(twin)
+    }
+
+    /// Starts it and waits for its end; whatever it leaves behind is killed. For a launch `sandbox-check` must have said
+    /// how it would end.
+    pub(crate) fn run(self) -> Outcome {
+        let checked = self.checked().map(Self::run_alone);
+        let outcome = self.run_alone();
+        if let Some(checked) = checked {
+            outcome.agrees_with(&checked);
+        }
+        outcome
+    }
+
+    fn run_alone(mut self) -> Outcome {
         let mut child = self
             .command
             .spawn()
@@ -185,6 +238,33 @@ impl std::fmt::Debug for Outcome {
 }
 
 impl Outcome {
+    /// Whether `sandbox-check` foresaw this end of a launch.
+    fn agrees_with(&self, checked: &Outcome) {
+        let is_launchers = self.out.is_empty()
+            && self.err.starts_with(b"oarbank-agent: ")
+            && matches!(self.code, Some(70 | 71));
+        // Usage differs, nobody is told of a confinement that is only tried, and what can't be printed is an error.
+        if self.code == Some(64)
+            || self.err.starts_with(b"oarbank-agent: confined: ")
+            || checked.err.starts_with(b"oarbank-agent: output: ")
+        {
+            return;
+        }
+        if is_launchers {
+            assert_eq!(
+                (checked.code, &checked.err),
+                (self.code, &self.err),
+                "{checked:?} {self:?}"
+            );
+        } else {
+            assert_eq!(
+                (checked.code, checked.err.as_slice()),
+                (Some(0), &b""[..]),
+                "{checked:?} {self:?}"
+            );
+        }
+    }
+
     /// What it printed; it must have ended well.
     #[track_caller]
     pub(crate) fn success(&self) -> String {
