@@ -1,6 +1,6 @@
 //! `sandbox-report`: what is enforced here, probed now.
 //!
-//! [`capability`] is the table of what is promised from which Landlock ABI, [`probes`] tries each of them in a confined
+//! [`capability`] is the table of what is promised from which Landlock ABI, `probes` tries each of them in a confined
 //! child. Nothing is called enforced that was not seen to be refused, and where it is a grant, granted.
 
 #![expect(
