@@ -21,10 +21,11 @@ use crate::output::{Output, Piece, Shown, Text};
 use crate::policy::{Net, Policy};
 use crate::seccomp::{Mode, filter};
 use crate::sys::args::{Pointer, Vector};
+use crate::sys::fs::{self, FileType};
 use crate::sys::signal::{self, SIGKILL};
 use crate::sys::spawn::{self, Side};
 use crate::sys::trace::{self, Held};
-use crate::sys::{AsRawFd, Errno, OwnedFd, fs, process};
+use crate::sys::{AsRawFd, Errno, OwnedFd, process};
 
 /// What to check.
 pub struct Request {
@@ -79,9 +80,9 @@ fn launch<'a>(
         ..
     } = request;
     // Who is to be told of the confinement is not: nothing is confined.
-    let _ = descriptors::apply(&mut environment)?;
+    let descriptors::Settled { unlinked, .. } = descriptors::apply(&mut environment)?;
     let (policy, space, arena) = memory.policy(path)?;
-    descriptors::check_memory_files(&environment, policy.exec_rw)?;
+    descriptors::check_memory_files(&environment, unlinked, policy.exec_rw)?;
     let mut places = Places {
         arena,
         used: 0,
@@ -525,10 +526,11 @@ impl Report<'_> {
             Seen::Rule {
                 subject,
                 at,
-                directory,
                 grant,
                 rights,
             } => {
+                let directory =
+                    fs::stat(at).is_ok_and(|stat| fs::file_type(&stat) == FileType::Directory);
                 let resolved = resolved(at, &mut room);
                 if let Some(path) = resolved {
                     places.add(path, grant);

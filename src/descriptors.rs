@@ -23,21 +23,29 @@ pub struct Confined(BorrowedFd<'static>);
 
 /// Marks every descriptor from 3 up close-on-exec, keeps the named ones, and takes `OARBANK_CONFINED` out of the
 /// environment. To be called before the launcher opens anything: what is open is then the caller's.
-pub fn apply<'a>(environment: &mut Vector<'a>) -> Result<Option<Confined>, Error<'a>> {
+pub fn apply<'a>(environment: &mut Vector<'a>) -> Result<Settled, Error<'a>> {
     let confined = find_confined(environment)?;
-    close_unnamed()?;
+    let mut unlinked = close_unnamed()?;
     for variable in environment.iter() {
         if let Some(value) = kept_descriptor(variable) {
-            keep_named(value, confined).map_err(|cause| refused(variable, cause))?;
+            unlinked |= keep_named(value, confined).map_err(|cause| refused(variable, cause))?;
         }
     }
     environment.remove(|variable| variable.to_bytes().starts_with(CONFINED));
-    Ok(confined)
+    Ok(Settled { confined, unlinked })
+}
+
+/// What came of the inherited descriptors.
+pub struct Settled {
+    /// Who is to be told.
+    pub confined: Option<Confined>,
+    /// Whether one of those that the module gets is a file without a name, which may be one in memory.
+    pub unlinked: bool,
 }
 
 /// [`apply`] and [`check_memory_files`] for who names descriptors by number.
 pub fn keep_only(numbers: &[i32], exec_rw: bool) -> Result<(), Error<'static>> {
-    close_unnamed()?;
+    let mut unlinked = close_unnamed()?;
     let named = |cause| {
         Error::refused(
             Step::Descriptors,
@@ -46,9 +54,9 @@ pub fn keep_only(numbers: &[i32], exec_rw: bool) -> Result<(), Error<'static>> {
         )
     };
     for &number in numbers {
-        keep(number).map_err(named)?;
+        unlinked |= keep(number).map_err(named)?;
     }
-    if exec_rw {
+    if exec_rw || !unlinked {
         return Ok(());
     }
     check_standard_memory_files()?;
@@ -57,12 +65,17 @@ pub fn keep_only(numbers: &[i32], exec_rw: bool) -> Result<(), Error<'static>> {
         .try_for_each(|&number| check_memory_file(number).map_err(named))
 }
 
-/// The standard descriptors are checked, all others will be closed by the exec.
-fn close_unnamed() -> Result<(), Error<'static>> {
+/// The standard descriptors are checked, all others will be closed by the exec. Whether one of the standard ones is a
+/// file without a name.
+fn close_unnamed() -> Result<bool, Error<'static>> {
+    let mut unlinked = false;
     for (number, name) in (0..).zip(STANDARD) {
-        check_standard(number).map_err(|errno| Error::call(Step::Descriptors, name, errno))?;
+        unlinked |=
+            check_standard(number).map_err(|errno| Error::call(Step::Descriptors, name, errno))?;
     }
-    fs::close_on_exec_from(3).map_err(|errno| Error::call(Step::Descriptors, "close_range", errno))
+    fs::close_on_exec_from(3)
+        .map_err(|errno| Error::call(Step::Descriptors, "close_range", errno))?;
+    Ok(unlinked)
 }
 
 /// For a process that goes on beside the module: closes now what [`apply`] would let the exec close, but for `own`.
@@ -116,8 +129,12 @@ fn named(environment: &Vector<'_>) -> impl Iterator<Item = i32> {
 
 /// Without `exec_rw`: no descriptor that the module gets may be a file in memory that it could write and then
 /// execute. Landlock does not see such files (no path leads to them), and the filter only sees new ones.
-pub fn check_memory_files<'a>(environment: &Vector<'a>, exec_rw: bool) -> Result<(), Error<'a>> {
-    if exec_rw {
+pub fn check_memory_files<'a>(
+    environment: &Vector<'a>,
+    unlinked: bool,
+    exec_rw: bool,
+) -> Result<(), Error<'a>> {
+    if exec_rw || !unlinked {
         return Ok(());
     }
     check_standard_memory_files()?;
@@ -191,7 +208,7 @@ fn kept_descriptor(variable: &CStr) -> Option<&[u8]> {
 }
 
 /// Keeps the descriptor of an `OARBANK_...=fd:N`.
-fn keep_named(value: &[u8], confined: Option<Confined>) -> Result<(), Cause<'static>> {
+fn keep_named(value: &[u8], confined: Option<Confined>) -> Result<bool, Cause<'static>> {
     let number =
         number(value).ok_or(Cause::Reason("must be fd: and the number of a descriptor"))?;
     if confined.is_some_and(|confined| confined.number() == number) {
@@ -203,10 +220,11 @@ fn keep_named(value: &[u8], confined: Option<Confined>) -> Result<(), Cause<'sta
 }
 
 /// Lets the exec pass a descriptor on, which must be a socket, a pipe or a regular file: a directory or a device
-/// opened before the launch would be outside the sandbox.
-fn keep(number: i32) -> Result<(), Cause<'static>> {
+/// opened before the launch would be outside the sandbox. Whether it is a file without a name.
+fn keep(number: i32) -> Result<bool, Cause<'static>> {
     let fd = fs::inherited(number).map_err(Cause::Errno)?;
-    match fs::file_type(&fs::stat(fd).map_err(Cause::Errno)?) {
+    let stat = fs::stat(fd).map_err(Cause::Errno)?;
+    match fs::file_type(&stat) {
         FileType::Socket | FileType::Fifo | FileType::RegularFile => {}
         _ => {
             return Err(Cause::Explained(
@@ -215,14 +233,17 @@ fn keep(number: i32) -> Result<(), Cause<'static>> {
             ));
         }
     }
-    fs::keep_over_exec(fd).map_err(Cause::Errno)
+    fs::keep_over_exec(fd).map_err(Cause::Errno)?;
+    Ok(fs::is_unlinked_file(&stat))
 }
 
-/// A standard descriptor may be anything but a directory, which the module could list.
-fn check_standard(number: i32) -> Result<(), Errno> {
+/// A standard descriptor may be anything but a directory, which the module could list. Whether it is a file without a
+/// name.
+fn check_standard(number: i32) -> Result<bool, Errno> {
     match fs::stat(fs::inherited(number)?) {
         Ok(stat) if fs::file_type(&stat) == FileType::Directory => Err(Errno::ISDIR),
-        Ok(_) | Err(Errno::BADF) => Ok(()),
+        Ok(stat) => Ok(fs::is_unlinked_file(&stat)),
+        Err(Errno::BADF) => Ok(false),
         Err(errno) => Err(errno),
     }
 }

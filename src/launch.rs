@@ -1,6 +1,7 @@
 //! The launch: the ordered steps, each of which is applied in full or ends it.
 
 use core::ffi::CStr;
+use core::mem::ManuallyDrop;
 
 use crate::error::{Cause, Error, Exit, Step, Subject};
 use crate::landlock::abi;
@@ -97,11 +98,12 @@ fn confine<'a>(
     memory: &'a mut Memory,
 ) -> Result<(), Error<'a>> {
     // 1. Descriptors, before the launcher opens any: what is open now is the caller's.
-    let confined = descriptors::apply(environment)?;
+    let descriptors::Settled { confined, unlinked } = descriptors::apply(environment)?;
 
-    // 2 and 3.
-    let sandbox = Sandbox::read(policy, memory)?;
-    descriptors::check_memory_files(environment, sandbox.mode.exec_rw)?;
+    // 2 and 3. What these open is closed by the exec.
+    let (policy, space, _) = memory.policy(policy)?;
+    let sandbox = ManuallyDrop::new(Sandbox::prepare_seeing(&policy, space, &mut |_| {})?);
+    descriptors::check_memory_files(environment, unlinked, sandbox.mode.exec_rw)?;
 
     // 4 to 7.
     sandbox.enter()?;
@@ -123,10 +125,12 @@ impl Sandbox {
 
     /// Makes a policy ready.
     pub fn prepare<'a>(policy: &Policy<'a>, space: &mut Space) -> Result<Self, Error<'a>> {
-        Self::prepare_seeing(policy, space, &mut |_| {})
+        let prepared = Self::prepare_seeing(policy, space, &mut |_| {});
+        space.clear();
+        prepared
     }
 
-    /// Makes a policy ready; `see` is told of each rule.
+    /// Makes a policy ready; `see` is told of each rule. Some descriptors are left open in `space`.
     pub fn prepare_seeing<'a>(
         policy: &Policy<'a>,
         space: &mut Space,

@@ -4,11 +4,11 @@
 //! into its writable root, so that a path of this policy, below that root, leads out of it. Therefore:
 //!
 //! 1. A path is opened with RESOLVE_NO_SYMLINKS first (`openat2(2)`). If that works, no link took part.
-//! 2. If it doesn't (ELOOP), the path is walked here, component by component, and each link read. A link that
+//! 2. If it doesn't (ELOOP), the first link is looked for here, component by component, and read. A link that
 //!    lies beneath a writable root binds the path to that root: it must end there. Directories are compared by
 //!    device and inode, so a root is known by any of its names. A link of the kernel's own is refused.
-//! 3. The link-free path that the walk found is opened with RESOLVE_NO_SYMLINKS again. Whatever was changed
-//!    in between, the object opened is the one at that very path, or the launch ends with ELOOP.
+//! 3. The link's text takes its place, and the path is opened with RESOLVE_NO_SYMLINKS again. Whatever was changed
+//!    in between, the object that this opens is the one at that very path. If there are more links, on from 2.
 
 use core::ffi::CStr;
 
@@ -23,7 +23,15 @@ pub struct Space {
     /// A path whose ancestors are asked for.
     ancestor: Vec<u8, PATH_MAX>,
     roots: Vec<Root, PATHS>,
+    /// What `/` is, once somebody asked: it is above every path.
+    top: Option<Identity>,
+    /// What was opened and needs not be closed yet.
+    held: Vec<OwnedFd, HELD>,
 }
+
+/// How many descriptors are left to the exec to close: as many as a usual policy opens, and few enough for a tight
+/// RLIMIT_NOFILE.
+const HELD: usize = 24;
 
 /// What a file or directory is, by whatever name.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,6 +59,14 @@ struct Root {
     linked: bool,
 }
 
+/// What a path leads to.
+pub struct Opened {
+    /// Opened as a location.
+    pub fd: OwnedFd,
+    /// Whether a link took part.
+    pub linked: bool,
+}
+
 /// Why a path can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -73,12 +89,21 @@ impl Space {
             walk: Walk::new(),
             ancestor: Vec::new(),
             roots: Vec::new(),
+            top: None,
+            held: Vec::new(),
         }
     }
 
-    /// Forgets the roots of the policy before.
+    /// Forgets the roots of the policy before, and closes what was held.
     pub fn clear(&mut self) {
         self.roots.clear();
+        self.top = None;
+        self.held.clear();
+    }
+
+    /// Leaves a descriptor to the exec to close, or closes it.
+    pub fn hold(&mut self, fd: OwnedFd) {
+        drop(self.held.push(fd));
     }
 
     /// Notes a writable root, which has the number `path` among the policy's paths. If no link takes part in
@@ -108,22 +133,34 @@ impl Space {
     }
 
     /// Opens a path. All roots must have been added.
-    pub fn open(&mut self, path: &CStr) -> Result<OwnedFd, Failure> {
+    pub fn open(&mut self, path: &CStr) -> Result<Opened, Failure> {
         match fs::open_location(path) {
             Err(Errno::LOOP) => {}
-            opened => return Ok(opened?),
+            opened => {
+                return Ok(Opened {
+                    fd: opened?,
+                    linked: false,
+                });
+            }
         }
-        drop(fs::open_location_without_magic(path)?);
         let Space {
             walk,
             ancestor,
             roots,
+            top,
+            ..
         } = self;
         let mut bound: Option<Root> = None;
-        walk.run(path, |directory| {
+        let mut magic_refused = false;
+        let fd = walk.run(path, |directory| {
+            // The links of the kernel's own are in directories of processes, never in the top one.
+            if !magic_refused && !directory.is_empty() {
+                drop(fs::open_location_without_magic(path)?);
+                magic_refused = true;
+            }
             if bound.is_none() && !roots.is_empty() {
                 // The deepest comes first: who stays beneath it stays beneath those around it too.
-                find_ancestor(directory, ancestor, |identity| {
+                find_ancestor(directory, ancestor, top, |identity| {
                     bound = roots.iter().find(|root| root.identity == identity).copied();
                     bound.is_some()
                 })?;
@@ -131,22 +168,42 @@ impl Space {
             Ok(())
         })?;
         if let Some(root) = bound
-            && !find_ancestor(&walk.real, ancestor, |identity| identity == root.identity)?
+            && !find_ancestor(&walk.real, ancestor, top, |identity| {
+                identity == root.identity
+            })?
         {
             return Err(Failure::Leaves(root.path));
         }
-        Ok(fs::open_location(walk.real_path())?)
+        Ok(Opened { fd, linked: true })
+    }
+
+    /// Whether the path that was opened last ends beneath one of these directories, to which no link leads.
+    pub fn ends_beneath(&self, path: &CStr, linked: bool, places: &[&CStr]) -> bool {
+        let real = if linked {
+            &*self.walk.real
+        } else {
+            path.to_bytes()
+        };
+        places.iter().any(|place| {
+            let rest = real.strip_prefix(place.to_bytes());
+            rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+        })
     }
 
     /// After [`Failure::Leaves`]: whether the path ended beneath one of `places`.
     pub fn ended_beneath<'a>(&mut self, mut places: impl Iterator<Item = &'a CStr>) -> bool {
-        let Space { walk, ancestor, .. } = self;
+        let Space {
+            walk,
+            ancestor,
+            top,
+            ..
+        } = self;
         places.any(|place| {
             let found = fs::open_location_without_magic(place)
                 .and_then(fs::stat)
                 .and_then(|stat| {
                     let place = Identity::from(stat);
-                    find_ancestor(&walk.real, ancestor, |identity| identity == place)
+                    find_ancestor(&walk.real, ancestor, top, |identity| identity == place)
                 });
             found == Ok(true)
         })
@@ -163,13 +220,11 @@ impl Default for Space {
 fn find_ancestor(
     path: &[u8],
     space: &mut Vec<u8, PATH_MAX>,
+    top: &mut Option<Identity>,
     mut is: impl FnMut(Identity) -> bool,
 ) -> Result<bool, Errno> {
-    const LONG: Errno = Errno::NAMETOOLONG;
     space.clear();
-    space
-        .extend_from_slice(path.strip_suffix(b"\0").unwrap_or(path))
-        .map_err(|_| LONG)?;
+    space.extend_from_slice(path).map_err(|_| LONG)?;
     loop {
         if space.is_empty() {
             space.push(b'/').map_err(|_| LONG)?;
@@ -177,11 +232,16 @@ fn find_ancestor(
         let is_top = space.as_slice() == b"/";
         space.push(0).map_err(|_| LONG)?;
         let path = CStr::from_bytes_with_nul(space).map_err(|_| Errno::INVAL)?;
-        if is(fs::stat_path(path)?.into()) {
-            return Ok(true);
-        }
+        let identity = match top {
+            Some(top) if is_top => *top,
+            _ => fs::stat_path(path)?.into(),
+        };
         if is_top {
-            return Ok(false);
+            *top = Some(identity);
+        }
+        let found = is(identity);
+        if found || is_top {
+            return Ok(found);
         }
         let parent = space.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
         space.truncate(parent);
@@ -190,7 +250,7 @@ fn find_ancestor(
 
 /// Following a path by hand.
 struct Walk {
-    /// What was walked, without links; ends in a NUL, which is no component.
+    /// What was walked, without links.
     real: Vec<u8, PATH_MAX>,
     /// What is left to walk.
     rest: Vec<u8, PATH_MAX>,
@@ -198,6 +258,8 @@ struct Walk {
     next: Vec<u8, PATH_MAX>,
     link: [u8; PATH_MAX],
 }
+
+const LONG: Errno = Errno::NAMETOOLONG;
 
 impl Walk {
     const fn new() -> Self {
@@ -209,84 +271,110 @@ impl Walk {
         }
     }
 
-    fn real_path(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.real).unwrap_or(c"")
-    }
-
-    /// Follows an absolute path to the end and leaves the result in `real`. `on_link` is told the directory
-    /// of each link, which is free of links itself.
+    /// Opens an absolute path that has a link, and leaves what it led to in `real`. `on_link` is told the directory of each
+    /// link, which is free of links itself; empty is the top one.
     fn run(
         &mut self,
         path: &CStr,
         mut on_link: impl FnMut(&[u8]) -> Result<(), Errno>,
-    ) -> Result<(), Errno> {
-        const LONG: Errno = Errno::NAMETOOLONG;
+    ) -> Result<OwnedFd, Errno> {
         self.real.clear();
         self.rest.clear();
         self.rest
             .extend_from_slice(path.to_bytes())
             .map_err(|_| LONG)?;
-        let mut at = 0;
-        let mut links = 0;
-        while at < self.rest.len() {
-            let end = self.rest[at..]
-                .iter()
-                .position(|&byte| byte == b'/')
-                .map_or(self.rest.len(), |n| at + n);
-            let (name, after) = (at..end, end + 1);
-            at = after;
-            match &self.rest[name.clone()] {
-                b"" | b"." => continue,
-                b".." => {
-                    let parent = self
-                        .real
-                        .iter()
-                        .rposition(|&byte| byte == b'/')
-                        .unwrap_or(0);
-                    self.real.truncate(parent);
-                    continue;
-                }
-                _ => {}
+        for _ in 0..SYMLINKS {
+            if !self.to_link()? {
+                // What had a link a moment ago has none now.
+                return self.open();
             }
-            let parent = self.real.len();
-            self.real.push(b'/').map_err(|_| LONG)?;
-            self.real
-                .extend_from_slice(&self.rest[name])
-                .map_err(|_| LONG)?;
+            on_link(&self.real)?;
+            match self.open_rest() {
+                Err(Errno::LOOP) => {}
+                opened => {
+                    let opened = opened?;
+                    // No component is a link, so that `..` is what the text says.
+                    while self.step()?.is_some() {}
+                    return Ok(opened);
+                }
+            }
+        }
+        Err(Errno::LOOP)
+    }
+
+    /// Takes the next component from `rest` to `real`; `..` and `.` are done. The length of `real` before; `None` at the
+    /// end.
+    fn step(&mut self) -> Result<Option<usize>, Errno> {
+        let start = self.rest.iter().position(|&byte| byte != b'/');
+        let Some(start) = start else {
+            self.rest.clear();
+            return Ok(None);
+        };
+        let name = self.rest.get(start..).unwrap_or_default();
+        let length = name.iter().position(|&byte| byte == b'/');
+        let length = length.unwrap_or(name.len());
+        let name = name.get(..length).unwrap_or_default();
+        let before = self.real.len();
+        match name {
+            b"." => {}
+            b".." => {
+                let parent = self.real.iter().rposition(|&byte| byte == b'/');
+                self.real.truncate(parent.unwrap_or(0));
+            }
+            name => {
+                self.real.push(b'/').map_err(|_| LONG)?;
+                self.real.extend_from_slice(name).map_err(|_| LONG)?;
+            }
+        }
+        let end = start + length;
+        self.rest.copy_within(end.., 0);
+        let left = self.rest.len() - end;
+        self.rest.truncate(left);
+        Ok(Some(before))
+    }
+
+    /// Walks to the next link, and puts its text in its place: `real` is then its directory, `rest` what is to be walked
+    /// from there. False: there is none.
+    fn to_link(&mut self) -> Result<bool, Errno> {
+        while let Some(before) = self.step()? {
+            if self.real.len() <= before {
+                continue;
+            }
             self.real.push(0).map_err(|_| LONG)?;
-            let link = fs::read_link(
-                CStr::from_bytes_until_nul(&self.real).map_err(|_| LONG)?,
-                &mut self.link,
-            );
+            let path = CStr::from_bytes_until_nul(&self.real).map_err(|_| LONG)?;
+            let link = fs::read_link(path, &mut self.link);
             self.real.pop();
             let target = match link {
-                Ok(target) => target,
                 Err(Errno::INVAL) => continue,
-                Err(errno) => return Err(errno),
+                link => link?,
             };
-            links += 1;
-            if links > SYMLINKS {
-                return Err(Errno::LOOP);
-            }
-            self.real.truncate(parent);
-            on_link(&self.real)?;
-            if target.first() == Some(&b'/') {
-                self.real.clear();
-            }
+            self.real.truncate(before);
             self.next.clear();
-            self.next.extend_from_slice(target).map_err(|_| LONG)?;
-            if after < self.rest.len() {
-                self.next.push(b'/').map_err(|_| LONG)?;
-                self.next
-                    .extend_from_slice(&self.rest[after..])
-                    .map_err(|_| LONG)?;
+            // What is left starts with its slash.
+            for part in [target, &self.rest] {
+                self.next.extend_from_slice(part).map_err(|_| LONG)?;
             }
             core::mem::swap(&mut self.rest, &mut self.next);
-            at = 0;
+            return Ok(true);
         }
-        if self.real.is_empty() {
-            self.real.push(b'/').map_err(|_| LONG)?;
+        Ok(false)
+    }
+
+    /// Opens `rest` from `real` on, if no link is in it.
+    fn open_rest(&mut self) -> Result<OwnedFd, Errno> {
+        if self.rest.first() == Some(&b'/') {
+            self.real.clear();
         }
-        self.real.push(0).map_err(|_| LONG)
+        self.next.clear();
+        for part in [&*self.real, b"/", &self.rest, b"\0"] {
+            self.next.extend_from_slice(part).map_err(|_| LONG)?;
+        }
+        fs::open_location(CStr::from_bytes_until_nul(&self.next).map_err(|_| LONG)?)
+    }
+
+    /// Opens `real`.
+    fn open(&mut self) -> Result<OwnedFd, Errno> {
+        self.rest.clear();
+        self.open_rest()
     }
 }

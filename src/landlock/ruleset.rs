@@ -7,7 +7,7 @@ use linux_raw_sys::landlock::LANDLOCK_ACCESS_NET_CONNECT_TCP;
 
 use super::abi::{self, Abi};
 use super::access::Grant;
-use super::resolve::{Failure, Space};
+use super::resolve::{Failure, Opened, Space};
 use crate::error::{Cause, Error, Step, Subject};
 use crate::policy::base_system::{
     DEVICES, GPU_DIRECTORY, GPU_NODES, GPU_PREFIX, GPU_TASKS, SYSTEM,
@@ -93,8 +93,6 @@ pub enum Seen<'s> {
         subject: Subject<'s>,
         /// What it is on, opened.
         at: &'s OwnedFd,
-        /// Whether that is a directory.
-        directory: bool,
         /// What is granted.
         grant: Grant,
         /// The rights of the rule at this ABI.
@@ -102,7 +100,7 @@ pub enum Seen<'s> {
     },
     /// A path of the host that does not exist.
     Missing(&'s CStr),
-    /// `exe` ends where programs may be executed anyway.
+    /// A path that ends where programs may be executed anyway.
     Covered(Subject<'s>),
 }
 
@@ -122,6 +120,7 @@ pub fn make<'a>(
         ruleset,
         space,
         see,
+        places: Vec::new(),
     };
     // The space may have served another policy.
     rules.space.clear();
@@ -182,6 +181,8 @@ struct Rules<'p, 'a> {
     ruleset: OwnedFd,
     space: &'p mut Space,
     see: &'p mut dyn FnMut(Seen<'_>),
+    /// Directories of the base system that no link leads to, and that have their rule.
+    places: Vec<&'static CStr, { SYSTEM.len() }>,
 }
 
 impl<'a> Rules<'_, 'a> {
@@ -191,7 +192,7 @@ impl<'a> Rules<'_, 'a> {
             if list.is_writable() {
                 let opened = self.space.add_root(number, entry.path);
                 if let Some(fd) = opened.map_err(|errno| refused(entry, Cause::Errno(errno)))? {
-                    self.add(entry, &fd, list_grant(list, self.policy.exec_rw))?;
+                    self.add(entry, fd, list_grant(list, self.policy.exec_rw))?;
                 }
             }
         }
@@ -234,45 +235,44 @@ impl<'a> Rules<'_, 'a> {
     }
 
     fn host_rule(&mut self, path: &CStr, grant: Grant) -> Result<(), Errno> {
-        let opened = self.open(path).map_err(|failure| match failure {
-            Failure::Errno(errno) => errno,
-            Failure::Leaves(_) => Errno::XDEV,
-        });
-        match opened {
-            Err(Errno::NOENT) => {
+        let subject = Subject::Text(path.to_bytes());
+        let opened = match self.space.open(path) {
+            Err(Failure::Errno(Errno::NOENT)) => {
                 (self.see)(Seen::Missing(path));
-                Ok(())
+                return Ok(());
             }
-            Err(errno) => Err(errno),
-            Ok(fd) => {
-                let kind = fs::file_type(&fs::stat(&fd)?);
-                self.add_rights(Subject::Text(path.to_bytes()), &fd, grant, kind)
-            }
+            Err(Failure::Errno(errno)) => return Err(errno),
+            Err(Failure::Leaves(_)) => return Err(Errno::XDEV),
+            Ok(opened) => opened,
+        };
+        // The links of a merged /usr lead to what its rule covers.
+        if grant == Grant::Program && self.space.ends_beneath(path, opened.linked, &self.places) {
+            self.space.hold(opened.fd);
+            (self.see)(Seen::Covered(subject));
+            return Ok(());
         }
+        let Opened { fd, linked } = opened;
+        let is_directory = self.add_rights(subject, fd, grant)?;
+        if let Some(place) = SYSTEM.into_iter().find(|place| *place == path)
+            && is_directory
+            && !linked
+        {
+            // As many as there are.
+            let _ = self.places.push(place);
+        }
+        Ok(())
     }
 
     /// What is left of the policy: the lists, `exe` and the broker.
     fn others(&mut self) -> Result<(), Error<'a>> {
         for (number, (list, entry)) in self.policy.entries().enumerate() {
             if !self.space.is_root_without_links(number) {
-                let fd = self
-                    .open(entry.path)
-                    .map_err(|failure| self.refusal(entry, failure))?;
-                self.add(entry, &fd, list_grant(list, self.policy.exec_rw))?;
+                let fd = self.open(entry)?;
+                self.add(entry, fd, list_grant(list, self.policy.exec_rw))?;
             }
         }
         if let Some(entry) = self.policy.exe() {
-            match self.open(entry.path) {
-                Ok(fd) if file_type(entry, &fd)? == FileType::Directory => {
-                    return Err(refused(entry, Cause::Errno(Errno::ISDIR)));
-                }
-                Ok(fd) => self.add(entry, &fd, Grant::Program)?,
-                // What is granted already needs no rule, wherever a link below a writable root leads to it.
-                Err(Failure::Leaves(_)) if self.ends_in_a_program_place() => {
-                    (self.see)(Seen::Covered(subject(entry)));
-                }
-                Err(failure) => return Err(self.refusal(entry, failure)),
-            }
+            self.exe(entry)?;
         }
         match self.policy.broker_socket() {
             Some(entry) => self.broker(entry),
@@ -280,24 +280,44 @@ impl<'a> Rules<'_, 'a> {
         }
     }
 
+    /// What is granted already needs no rule, wherever a link below a writable root leads to it.
+    fn exe(&mut self, entry: Entry<'a>) -> Result<(), Error<'a>> {
+        match self.space.open(entry.path) {
+            Ok(opened) => {
+                let Opened { fd, linked } = opened;
+                let covered = self.space.ends_beneath(entry.path, linked, &self.places);
+                if file_type(entry, &fd)? == FileType::Directory {
+                    return Err(refused(entry, Cause::Errno(Errno::ISDIR)));
+                }
+                if !covered {
+                    return self.add(entry, fd, Grant::Program);
+                }
+                self.space.hold(fd);
+            }
+            Err(Failure::Leaves(_)) if self.ends_in_a_program_place() => {}
+            Err(failure) => return Err(self.refusal(entry, failure)),
+        }
+        (self.see)(Seen::Covered(subject(entry)));
+        Ok(())
+    }
+
     /// Below ABI 9 there is no right to grant, but the path must be a socket all the same.
     fn broker(&mut self, entry: Entry<'a>) -> Result<(), Error<'a>> {
-        let fd = self
-            .open(entry.path)
-            .map_err(|failure| self.refusal(entry, failure))?;
-        let kind = file_type(entry, &fd)?;
-        if kind != FileType::Socket {
+        let fd = self.open(entry)?;
+        if file_type(entry, &fd)? != FileType::Socket {
             return Err(refused(
                 entry,
                 Cause::Explained(Errno::NOTSOCK, "not a socket"),
             ));
         }
-        self.add_rights(subject(entry), &fd, Grant::Broker, kind)
-            .map_err(|errno| refused(entry, Cause::Errno(errno)))
+        self.add(entry, fd, Grant::Broker)
     }
 
-    fn open(&mut self, path: &CStr) -> Result<OwnedFd, Failure> {
-        self.space.open(path)
+    fn open(&mut self, entry: Entry<'a>) -> Result<OwnedFd, Error<'a>> {
+        match self.space.open(entry.path) {
+            Ok(opened) => Ok(opened.fd),
+            Err(failure) => Err(self.refusal(entry, failure)),
+        }
     }
 
     /// Whether the path that just left its writable root ended in the base system or in `ro`.
@@ -310,37 +330,47 @@ impl<'a> Rules<'_, 'a> {
         self.space.ended_beneath(SYSTEM.into_iter().chain(ro))
     }
 
-    fn add(&mut self, entry: Entry<'a>, fd: &OwnedFd, grant: Grant) -> Result<(), Error<'a>> {
-        let kind = file_type(entry, fd)?;
-        self.add_rights(subject(entry), fd, grant, kind)
+    fn add(&mut self, entry: Entry<'a>, fd: OwnedFd, grant: Grant) -> Result<(), Error<'a>> {
+        self.add_rights(subject(entry), fd, grant)
+            .map(drop)
             .map_err(|errno| refused(entry, Cause::Errno(errno)))
     }
 
+    /// Whether the rule was made for a directory; also false if that makes no difference.
     fn add_rights(
         &mut self,
         subject: Subject<'_>,
-        fd: &OwnedFd,
+        fd: OwnedFd,
         grant: Grant,
-        kind: FileType,
-    ) -> Result<(), Errno> {
-        let directory = kind == FileType::Directory;
-        let rights = if directory {
-            grant.rights(self.abi)
-        } else {
-            grant.file_rights(self.abi)
+    ) -> Result<bool, Errno> {
+        let (rights, file_rights) = (grant.rights(self.abi), grant.file_rights(self.abi));
+        let add = |rights| match rights {
+            // The broker's below ABI 9: what is not handled can't be granted.
+            0 => Ok(()),
+            rights => call::add_path_beneath(&self.ruleset, &fd, rights),
         };
-        // The broker's below ABI 9: what is not handled can't be granted.
-        if rights != 0 {
-            call::add_path_beneath(&self.ruleset, fd, rights)?;
-        }
+        let (added, is_directory) = match add(rights) {
+            // A file, and some right that only a directory can have.
+            Err(Errno::INVAL) if rights != file_rights => {
+                if fs::file_type(&fs::stat(&fd)?) == FileType::Directory {
+                    return Err(Errno::INVAL);
+                }
+                add(file_rights)?;
+                (file_rights, false)
+            }
+            added => {
+                added?;
+                (rights, rights != file_rights)
+            }
+        };
         (self.see)(Seen::Rule {
             subject,
-            at: fd,
-            directory,
+            at: &fd,
             grant,
-            rights,
+            rights: added,
         });
-        Ok(())
+        self.space.hold(fd);
+        Ok(is_directory)
     }
 
     fn refusal(&self, entry: Entry<'a>, failure: Failure) -> Error<'a> {

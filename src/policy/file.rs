@@ -26,14 +26,15 @@ pub fn read<'a, 'b>(path: &'a CStr, buffer: &'b mut Buffer) -> Result<&'b [u8], 
             )));
         }
     }
-    let length = read_to_end(&file, buffer).map_err(|errno| refused(Cause::Errno(errno)))?;
+    let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
+    let length = read_to_end(&file, buffer, size).map_err(|errno| refused(Cause::Errno(errno)))?;
     if length > POLICY_BYTES {
         return Err(refused(Cause::Explained(
             Errno::FBIG,
             "a policy has 1048576 bytes at most",
         )));
     }
-    if u64::try_from(stat.st_size) != Ok(length as u64) {
+    if length != size {
         return Err(refused(Cause::Explained(
             Errno::AGAIN,
             "it changed while it was read",
@@ -44,13 +45,17 @@ pub fn read<'a, 'b>(path: &'a CStr, buffer: &'b mut Buffer) -> Result<&'b [u8], 
         .ok_or(refused(Cause::Errno(Errno::FBIG)))
 }
 
-/// Reads until the end of the file or of the buffer.
-fn read_to_end(file: &OwnedFd, buffer: &mut Buffer) -> Result<usize, Errno> {
+/// Reads until `size` bytes have come, the end of the file, or that of the buffer. A read that had room for more and ended at
+/// `size` has seen the end there.
+fn read_to_end(file: &OwnedFd, buffer: &mut Buffer, size: usize) -> Result<usize, Errno> {
     let mut length = 0;
     while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
         match fs::read(file, rest)? {
             0 => break,
             read => length += read,
+        }
+        if length == size {
+            break;
         }
     }
     Ok(length)

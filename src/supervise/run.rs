@@ -181,9 +181,9 @@ fn front(
         ));
     }
     descriptors::close_others(&environment, status_fd)?;
-    let confined = descriptors::apply(&mut environment)?;
+    let descriptors::Settled { confined, unlinked } = descriptors::apply(&mut environment)?;
     let sandbox = Sandbox::read(policy, memory)?;
-    descriptors::check_memory_files(&environment, sandbox.exec_rw())?;
+    descriptors::check_memory_files(&environment, unlinked, sandbox.exec_rw())?;
     let verify = verify::Base::of_this_thread()?;
     let (container, reason) = contain(place, &limits, base)?;
 

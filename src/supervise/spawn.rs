@@ -185,8 +185,9 @@ fn confine<'a>(
         Inherited::Settled(confined) => confined,
         Inherited::InChild { standard } => {
             fs::set_standard(standard).map_err(failed("dup2"))?;
-            let confined = descriptors::apply(&mut order.environment)?;
-            descriptors::check_memory_files(&order.environment, sandbox.exec_rw())?;
+            let settled = descriptors::apply(&mut order.environment)?;
+            let descriptors::Settled { confined, unlinked } = settled;
+            descriptors::check_memory_files(&order.environment, unlinked, sandbox.exec_rw())?;
             confined
         }
     };

@@ -230,11 +230,16 @@ pub fn close_on_exec_from(first: u32) -> Result<(), Errno> {
     result(unsafe { syscall(__NR_close_range, args) }).map(drop)
 }
 
+/// Whether this is a regular file without a name.
+pub fn is_unlinked_file(stat: &Stat) -> bool {
+    file_type(stat) == FileType::RegularFile && stat.st_nlink == 0
+}
+
 /// Whether a descriptor is a file that lives in memory alone (`memfd_create(2)`) and is sealed neither against
 /// writing nor against being made executable.
 pub fn is_open_memory_file(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     let stat = stat(fd)?;
-    if file_type(&stat) != FileType::RegularFile || stat.st_nlink != 0 {
+    if !is_unlinked_file(&stat) {
         return Ok(false);
     }
     match rustix::fs::fcntl_get_seals(fd) {
