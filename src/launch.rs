@@ -77,6 +77,7 @@ pub struct Sandbox {
 }
 
 /// Confines this process and becomes the module; returns only if that fails, and then nothing of the module has run.
+#[inline(never)]
 pub fn launch<'a>(request: Request, memory: &'a mut Memory) -> Error<'a> {
     let Request {
         policy,

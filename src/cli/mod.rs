@@ -34,38 +34,54 @@ pub fn run(
     environment: Vector<'static>,
     memory: &'static mut Memory,
 ) -> ! {
-    let outcome = match parse(arguments, environment) {
-        Ok(Command::Launch(request)) => Err(launch(request, &mut memory.launch)),
-        Ok(Command::Run(request)) => run::run(request, memory),
-        Ok(Command::Verify(pid)) => {
-            verify::confinement(pid).map(|confinement| u8::from(!confinement.holds()))
-        }
-        Ok(Command::Check(request)) => {
-            let Memory {
-                launch,
-                line,
-                record,
-                ..
-            } = memory;
-            check::check(request, launch, line, record).map(|()| 0)
-        }
-        Ok(Command::Report { json }) => {
-            let found = report::probe(&mut memory.launch);
-            report::print(&found, json, &mut memory.line)
-                .map(|()| u8::from(found.no_backend.is_some()))
-        }
-        Ok(Command::Print(text)) => {
-            let mut output = Output::new();
-            output.bytes(text.as_bytes());
-            output.finish().map(|()| 0)
-        }
-        Err(error) => Err(error),
-    };
-    let code = outcome.unwrap_or_else(|error| {
+    let code = perform(arguments, environment, memory).unwrap_or_else(|error| {
         print(&error);
         error.exit as u8
     });
     process::exit(code.into())
+}
+
+/// The exit code of a command. Each has a stack frame of its own (`inline(never)`): a frame for all would be as large as the
+/// largest, and a launch would touch every page of it.
+fn perform(
+    arguments: Vector<'static>,
+    environment: Vector<'static>,
+    memory: &'static mut Memory,
+) -> Result<u8, Error<'static>> {
+    match parse(arguments, environment)? {
+        Command::Launch(request) => Err(launch(request, &mut memory.launch)),
+        Command::Run(request) => run::run(request, memory),
+        Command::Verify(pid) => {
+            verify::confinement(pid).map(|confinement| u8::from(!confinement.holds()))
+        }
+        Command::Check(request) => check(request, memory),
+        Command::Report { json } => report(json, memory),
+        Command::Print(text) => show(text),
+    }
+}
+
+#[inline(never)]
+fn check(request: check::Request, memory: &'static mut Memory) -> Result<u8, Error<'static>> {
+    let Memory {
+        launch,
+        line,
+        record,
+        ..
+    } = memory;
+    check::check(request, launch, line, record).map(|()| 0)
+}
+
+#[inline(never)]
+fn report(json: bool, memory: &mut Memory) -> Result<u8, Error<'static>> {
+    let found = report::probe(&mut memory.launch);
+    report::print(&found, json, &mut memory.line).map(|()| u8::from(found.no_backend.is_some()))
+}
+
+#[inline(never)]
+fn show(text: &str) -> Result<u8, Error<'static>> {
+    let mut output = Output::new();
+    output.bytes(text.as_bytes());
+    output.finish().map(|()| 0)
 }
 
 fn parse(

@@ -11,6 +11,7 @@ const STDERR: i32 = 2;
 
 /// Prints an error, also where nobody can read it. The signals that a write can raise stay blocked: nothing may end
 /// the process before its exit code.
+#[inline(never)]
 pub fn print(error: &Error<'_>) {
     let _ = signal::without_write_signals(|| {
         let mut line = Line(Vec::new());

@@ -132,6 +132,28 @@ impl Space {
         found.is_ok_and(|index| !self.roots[index].linked)
     }
 
+    /// Whether a path is a link to a name in `directory` (`usr/lib` for `/usr`) which is none itself: what a rule on
+    /// `directory` covers.
+    pub fn links_into(&mut self, path: &CStr, directory: &CStr) -> bool {
+        let Walk { real, link, .. } = &mut self.walk;
+        let Ok(target) = fs::read_link(path, link) else {
+            return false;
+        };
+        let relative = directory.to_bytes().strip_prefix(b"/");
+        let name = relative
+            .and_then(|directory| target.strip_prefix(directory))
+            .and_then(|rest| rest.strip_prefix(b"/"));
+        let is_name = name
+            .is_some_and(|name| !name.contains(&b'/') && ![&b""[..], b".", b".."].contains(&name));
+        real.clear();
+        is_name
+            && [b"/", target, b"\0"]
+                .into_iter()
+                .all(|part| real.extend_from_slice(part).is_ok())
+            && CStr::from_bytes_with_nul(real)
+                .is_ok_and(|place| fs::read_link(place, link) == Err(Errno::INVAL))
+    }
+
     /// Opens a path. All roots must have been added.
     pub fn open(&mut self, path: &CStr) -> Result<Opened, Failure> {
         match fs::open_location(path) {

@@ -10,7 +10,7 @@ use super::access::Grant;
 use super::resolve::{Failure, Opened, Space};
 use crate::error::{Cause, Error, Step, Subject};
 use crate::policy::base_system::{
-    DEVICES, GPU_DIRECTORY, GPU_NODES, GPU_PREFIX, GPU_TASKS, SYSTEM,
+    DEVICES, GPU_DIRECTORY, GPU_NODES, GPU_PREFIX, GPU_TASKS, MERGED, MERGED_INTO, SYSTEM,
 };
 use crate::policy::{Entry, List, Net, Policy};
 use crate::sys::fs::{self, FileType};
@@ -192,7 +192,7 @@ impl<'a> Rules<'_, 'a> {
             if list.is_writable() {
                 let opened = self.space.add_root(number, entry.path);
                 if let Some(fd) = opened.map_err(|errno| refused(entry, Cause::Errno(errno)))? {
-                    self.add(entry, fd, list_grant(list, self.policy.exec_rw))?;
+                    self.add(entry, fd, list_grant(list, self.policy.exec_rw), None)?;
                 }
             }
         }
@@ -236,6 +236,15 @@ impl<'a> Rules<'_, 'a> {
 
     fn host_rule(&mut self, path: &CStr, grant: Grant) -> Result<(), Errno> {
         let subject = Subject::Text(path.to_bytes());
+        // The links of a merged /usr lead to what its rule covers. This makes no rule, whatever was linked.
+        let mut places = self.places.iter();
+        if grant == Grant::Program
+            && MERGED.contains(&path)
+            && places.any(|&place| place == MERGED_INTO && self.space.links_into(path, place))
+        {
+            (self.see)(Seen::Covered(subject));
+            return Ok(());
+        }
         let opened = match self.space.open(path) {
             Err(Failure::Errno(Errno::NOENT)) => {
                 (self.see)(Seen::Missing(path));
@@ -245,14 +254,13 @@ impl<'a> Rules<'_, 'a> {
             Err(Failure::Leaves(_)) => return Err(Errno::XDEV),
             Ok(opened) => opened,
         };
-        // The links of a merged /usr lead to what its rule covers.
         if grant == Grant::Program && self.space.ends_beneath(path, opened.linked, &self.places) {
             self.space.hold(opened.fd);
             (self.see)(Seen::Covered(subject));
             return Ok(());
         }
         let Opened { fd, linked } = opened;
-        let is_directory = self.add_rights(subject, fd, grant)?;
+        let is_directory = self.add_rights(subject, fd, grant, None)?;
         if let Some(place) = SYSTEM.into_iter().find(|place| *place == path)
             && is_directory
             && !linked
@@ -268,7 +276,7 @@ impl<'a> Rules<'_, 'a> {
         for (number, (list, entry)) in self.policy.entries().enumerate() {
             if !self.space.is_root_without_links(number) {
                 let fd = self.open(entry)?;
-                self.add(entry, fd, list_grant(list, self.policy.exec_rw))?;
+                self.add(entry, fd, list_grant(list, self.policy.exec_rw), None)?;
             }
         }
         if let Some(entry) = self.policy.exe() {
@@ -286,11 +294,12 @@ impl<'a> Rules<'_, 'a> {
             Ok(opened) => {
                 let Opened { fd, linked } = opened;
                 let covered = self.space.ends_beneath(entry.path, linked, &self.places);
-                if file_type(entry, &fd)? == FileType::Directory {
+                let kind = file_type(entry, &fd)?;
+                if kind == FileType::Directory {
                     return Err(refused(entry, Cause::Errno(Errno::ISDIR)));
                 }
                 if !covered {
-                    return self.add(entry, fd, Grant::Program);
+                    return self.add(entry, fd, Grant::Program, Some(kind));
                 }
                 self.space.hold(fd);
             }
@@ -304,13 +313,14 @@ impl<'a> Rules<'_, 'a> {
     /// Below ABI 9 there is no right to grant, but the path must be a socket all the same.
     fn broker(&mut self, entry: Entry<'a>) -> Result<(), Error<'a>> {
         let fd = self.open(entry)?;
-        if file_type(entry, &fd)? != FileType::Socket {
+        let kind = file_type(entry, &fd)?;
+        if kind != FileType::Socket {
             return Err(refused(
                 entry,
                 Cause::Explained(Errno::NOTSOCK, "not a socket"),
             ));
         }
-        self.add(entry, fd, Grant::Broker)
+        self.add(entry, fd, Grant::Broker, Some(kind))
     }
 
     fn open(&mut self, entry: Entry<'a>) -> Result<OwnedFd, Error<'a>> {
@@ -330,37 +340,49 @@ impl<'a> Rules<'_, 'a> {
         self.space.ended_beneath(SYSTEM.into_iter().chain(ro))
     }
 
-    fn add(&mut self, entry: Entry<'a>, fd: OwnedFd, grant: Grant) -> Result<(), Error<'a>> {
-        self.add_rights(subject(entry), fd, grant)
+    fn add(
+        &mut self,
+        entry: Entry<'a>,
+        fd: OwnedFd,
+        grant: Grant,
+        kind: Option<FileType>,
+    ) -> Result<(), Error<'a>> {
+        self.add_rights(subject(entry), fd, grant, kind)
             .map(drop)
             .map_err(|errno| refused(entry, Cause::Errno(errno)))
     }
 
-    /// Whether the rule was made for a directory; also false if that makes no difference.
+    /// Adds a rule; what `kind` the file is of needs not be known. Whether it was made for a directory; also false if that
+    /// makes no difference.
     fn add_rights(
         &mut self,
         subject: Subject<'_>,
         fd: OwnedFd,
         grant: Grant,
+        kind: Option<FileType>,
     ) -> Result<bool, Errno> {
-        let (rights, file_rights) = (grant.rights(self.abi), grant.file_rights(self.abi));
+        let file_rights = grant.file_rights(self.abi);
+        let rights = match kind {
+            None | Some(FileType::Directory) => grant.rights(self.abi),
+            Some(_) => file_rights,
+        };
         let add = |rights| match rights {
             // The broker's below ABI 9: what is not handled can't be granted.
             0 => Ok(()),
             rights => call::add_path_beneath(&self.ruleset, &fd, rights),
         };
-        let (added, is_directory) = match add(rights) {
+        let added = match add(rights) {
             // A file, and some right that only a directory can have.
             Err(Errno::INVAL) if rights != file_rights => {
                 if fs::file_type(&fs::stat(&fd)?) == FileType::Directory {
                     return Err(Errno::INVAL);
                 }
                 add(file_rights)?;
-                (file_rights, false)
+                file_rights
             }
             added => {
                 added?;
-                (rights, rights != file_rights)
+                rights
             }
         };
         (self.see)(Seen::Rule {
@@ -370,7 +392,7 @@ impl<'a> Rules<'_, 'a> {
             rights: added,
         });
         self.space.hold(fd);
-        Ok(is_directory)
+        Ok(added != file_rights)
     }
 
     fn refusal(&self, entry: Entry<'a>, failure: Failure) -> Error<'a> {

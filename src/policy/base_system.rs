@@ -16,6 +16,12 @@ pub const SYSTEM: [&CStr; 10] = [
     c"/sys/devices/system/cpu",
 ];
 
+/// Those of [`SYSTEM`] that are usually links into [`MERGED_INTO`] (a merged `/usr`, `file-hierarchy(7)`).
+pub const MERGED: [&CStr; 5] = [c"/lib", c"/lib32", c"/lib64", c"/bin", c"/sbin"];
+
+/// Where a merged `/usr` has its directories.
+pub const MERGED_INTO: &CStr = c"/usr";
+
 /// Read and write. What does not exist on a host is skipped.
 pub const DEVICES: [&CStr; 5] = [
     c"/dev/null",

@@ -97,6 +97,7 @@ const FRONT_ENDED: u32 = 64;
 const ENDING: [u32; 4] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT];
 
 /// Runs a module to its end and returns the exit code; an error that it returns was told, but not yet printed.
+#[inline(never)]
 pub fn run(request: Request, memory: &'static mut Memory) -> Result<u8, Error<'static>> {
     let Memory {
         launch,
