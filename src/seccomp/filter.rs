@@ -10,7 +10,7 @@ use super::allowed::ALLOWED;
 use super::architecture::Architecture;
 use super::call::{Answer, Call, Check, Group, NUMBERS, Verdict};
 use super::refused::{CHECKED, REFUSED};
-use super::{arguments, clone, sockets};
+use super::{arguments, clone, sockets, tree};
 use crate::bpf::instruction::Test::{AtLeast, Equal};
 use crate::bpf::{Assembler, Instruction, Label};
 
@@ -80,11 +80,10 @@ pub const fn assemble(architecture: Architecture, mode: Mode) -> Assembler {
         allow: a.ret(SECCOMP_RET_ALLOW),
     };
     let targets = targets(&mut a, architecture, mode, &tails);
-    let ranges = Ranges::of(&targets);
-    let tree = tree(&mut a, &ranges, 0, ranges.len);
+    let search = tree::search(&mut a, &targets);
     let number = match architecture.other_table() {
-        Some(bit) => a.jump(AtLeast(bit), tails.eperm, tree),
-        None => tree,
+        Some(bit) => a.jump(AtLeast(bit), tails.eperm, search),
+        None => search,
     };
     let number = a.load(NR, number);
     let native = a.jump(Equal(architecture.audit_arch()), number, kill);
@@ -151,44 +150,6 @@ const fn decide(a: &mut Assembler, check: Check, mode: Mode, tails: &Tails) -> L
         Check::Socket => sockets::socket(a, mode, tails),
         Check::Socketpair => sockets::socketpair(a, tails),
     }
-}
-
-/// Neighbouring numbers that go to the same place.
-struct Ranges {
-    first: [usize; NUMBERS + 1],
-    target: [Label; NUMBERS + 1],
-    len: usize,
-}
-
-impl Ranges {
-    const fn of(targets: &[Label; NUMBERS + 1]) -> Self {
-        let mut ranges = Ranges {
-            first: [0; NUMBERS + 1],
-            target: *targets,
-            len: 1,
-        };
-        let mut number = 1;
-        while number <= NUMBERS {
-            if !targets[number].is(ranges.target[ranges.len - 1]) {
-                ranges.first[ranges.len] = number;
-                ranges.target[ranges.len] = targets[number];
-                ranges.len += 1;
-            }
-            number += 1;
-        }
-        ranges
-    }
-}
-
-/// A balanced search tree over the ranges from `from` to before `to`.
-const fn tree(a: &mut Assembler, ranges: &Ranges, from: usize, to: usize) -> Label {
-    if to - from == 1 {
-        return ranges.target[from];
-    }
-    let middle = from + (to - from) / 2;
-    let upper = tree(a, ranges, middle, to);
-    let lower = tree(a, ranges, from, middle);
-    a.jump(AtLeast(ranges.first[middle] as u32), upper, lower)
 }
 
 /// The program of a mode on this architecture.

@@ -12,6 +12,7 @@ pub mod clone;
 pub mod filter;
 pub mod refused;
 pub mod sockets;
+mod tree;
 
 pub use architecture::Architecture;
 pub use filter::{Mode, assemble};
