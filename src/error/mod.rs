@@ -183,6 +183,14 @@ impl<'a> Error<'a> {
         }
     }
 
+    /// The number of the system call's error; EPERM for what is none.
+    pub const fn raw_os_error(&self) -> i32 {
+        match self.cause.errno() {
+            Some(errno) => errno.raw_os_error(),
+            None => Errno::PERM.raw_os_error(),
+        }
+    }
+
     /// Exit 70 after a failed system call.
     pub const fn call(step: Step, call: &'a str, errno: Errno) -> Self {
         Error::refused(step, Subject::Name(call), Cause::Errno(errno))
