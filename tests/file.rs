@@ -1,6 +1,6 @@
 //! The binary as a file: static, no interpreter, nothing writable and executable, no executable stack.
 //!
-//! `.ci/run` holds the release file against the same list with readelf, and its size against 64 KiB.
+//! `.ci/run` holds the release file against the same list with readelf, and its size against a limit.
 
 use std::fs;
 

@@ -1,0 +1,95 @@
+/*
+ * The floors of the benchmark: programs without libc that do only the kernel's part of a launch.
+ *
+ * trampoline: execve and nothing else. -DRULES: the Landlock rules of the benchmark's policy, and a filter of five
+ * instructions, or with -DFILTER="file" the instructions in that file.
+ */
+#include <asm/unistd.h>
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/prctl.h>
+#include <linux/seccomp.h>
+
+static long call(long number, long a, long b, long c, long d)
+{
+    long answer;
+#if defined(__x86_64__)
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = 0;
+    __asm__ volatile("syscall"
+                     : "=a"(answer)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+                     : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = 0;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
+    answer = x0;
+#endif
+    return answer;
+}
+
+#ifdef RULES
+#define EXECUTE (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE)
+#define PROGRAM (EXECUTE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define DEVICE (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE)
+
+static const struct { const char *path; unsigned long access; } rules[] = {
+    {WORK, ALL & ~LANDLOCK_ACCESS_FS_EXECUTE},
+    {"/usr", PROGRAM}, {"/etc", PROGRAM}, {"/opt", PROGRAM}, {"/proc", PROGRAM}, {"/sys/devices/system/cpu", PROGRAM},
+    {"/dev/null", DEVICE}, {"/dev/zero", DEVICE}, {"/dev/random", DEVICE}, {"/dev/urandom", DEVICE}, {"/dev/full", DEVICE},
+    {EXE, EXECUTE},
+};
+
+static struct sock_filter filter[] = {
+#ifdef FILTER
+#include FILTER
+#else
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_ptrace, 1, 0),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+#endif
+};
+
+static void confine(void)
+{
+    struct { unsigned long fs, net, scoped; } attr = {ALL, 3, 3};
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    long ruleset = call(__NR_landlock_create_ruleset, (long)&attr, sizeof attr, 0, 0);
+    unsigned long i;
+
+    for (i = 0; i < sizeof rules / sizeof *rules; i++) {
+        struct landlock_path_beneath_attr rule = {rules[i].access, 0};
+        rule.parent_fd = call(__NR_openat, -100, (long)rules[i].path, 010000000 | 02000000, 0);
+        if (rule.parent_fd >= 0 && call(__NR_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, (long)&rule, 0))
+            call(__NR_exit_group, 121, 0, 0, 0);
+    }
+    if (call(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0) || call(__NR_landlock_restrict_self, ruleset, 0, 0, 0) ||
+        call(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&program, 0))
+        call(__NR_exit_group, 122, 0, 0, 0);
+}
+#endif
+
+__attribute__((used)) void start(long *stack)
+{
+    char **argv = (char **)(stack + 1);
+    char **envp = argv + *stack + 1;
+
+#ifdef RULES
+    confine();
+#endif
+    call(__NR_execve, (long)argv[1], (long)(argv + 1), (long)envp, 0);
+    call(__NR_exit_group, 123, 0, 0, 0);
+}
+
+#if defined(__x86_64__)
+__asm__(".globl _start\n_start: mov %rsp, %rdi\n and $-16, %rsp\n call start");
+#elif defined(__aarch64__)
+__asm__(".globl _start\n_start: mov x0, sp\n bl start");
+#endif
