@@ -27,6 +27,31 @@ global_asm!(
     start = sym start,
 );
 
+// The same (Procedure Call Standard for the Arm 64-bit Architecture, "The Stack": 16 bytes aligned, as the kernel left it).
+#[cfg(target_arch = "aarch64")]
+global_asm!(
+    ".globl _start",
+    "_start:",
+    "mov x29, xzr",
+    "mov x30, xzr",
+    "mov x0, sp",
+    "bl {start}",
+    "brk #1",
+    start = sym start,
+);
+
+// The same (RISC-V calling convention). The global pointer is not used: the linker script defines none to relax to.
+#[cfg(target_arch = "riscv64")]
+global_asm!(
+    ".globl _start",
+    "_start:",
+    "mv a0, sp",
+    "andi sp, sp, -16",
+    "call {start}",
+    "ebreak",
+    start = sym start,
+);
+
 /// The memory of the launch, in .bss: pages that are not touched cost nothing.
 static mut MEMORY: Memory = Memory::new();
 
@@ -62,3 +87,7 @@ fn panic(_: &PanicInfo<'_>) -> ! {
 // The memory functions.
 #[cfg(target_arch = "x86_64")]
 global_asm!(include_str!("rt_x86_64.s"));
+#[cfg(target_arch = "aarch64")]
+global_asm!(include_str!("rt_aarch64.s"));
+#[cfg(target_arch = "riscv64")]
+global_asm!(include_str!("rt_riscv64.s"));

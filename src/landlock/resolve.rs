@@ -306,7 +306,7 @@ impl Walk {
             .extend_from_slice(path.to_bytes())
             .map_err(|_| LONG)?;
         for _ in 0..SYMLINKS {
-            if !self.to_link()? {
+            if !self.find_link()? {
                 // What had a link a moment ago has none now.
                 return self.open();
             }
@@ -357,7 +357,7 @@ impl Walk {
 
     /// Walks to the next link, and puts its text in its place: `real` is then its directory, `rest` what is to be walked
     /// from there. False: there is none.
-    fn to_link(&mut self) -> Result<bool, Errno> {
+    fn find_link(&mut self) -> Result<bool, Errno> {
         while let Some(before) = self.step()? {
             if self.real.len() <= before {
                 continue;
