@@ -192,7 +192,11 @@ fn front(
         Ok(Side::Parent(keeper)) => {
             drop(sandbox);
             descriptors::close_given(&environment, confined);
-            watch(keeper, caller.acted, &container)
+            let watched = watch(keeper, caller.acted);
+            // A keeper that was killed, or has failed, leaves to this process what it watched over.
+            container.end(0, &mut None);
+            let removed = container.remove();
+            watched.and_then(|code| removed.map(|()| code))
         }
         Ok(Side::Child) => {
             let order = Order {
@@ -256,7 +260,7 @@ fn contain(
 }
 
 /// The front from then on.
-fn watch(keeper: i32, acted: Signals, container: &Container) -> Result<u8, Error<'static>> {
+fn watch(keeper: i32, acted: Signals) -> Result<u8, Error<'static>> {
     loop {
         let received = signal::wait(acted, None).map_err(failed("rt_sigtimedwait"))?;
         let Some(received) = received else { continue };
@@ -272,17 +276,15 @@ fn watch(keeper: i32, acted: Signals, container: &Container) -> Result<u8, Error
         match wait(Some(keeper), false).map_err(failed("wait4"))? {
             None => {}
             Some((_, End::Code(code))) => return Ok(code),
-            Some((_, End::Signal(_))) => break,
+            Some((_, End::Signal(_))) => {
+                return Err(Error::refused(
+                    Step::Supervise,
+                    Subject::Name("the keeper"),
+                    Cause::Reason("it was killed, and the module with it"),
+                ));
+            }
         }
     }
-    // What the keeper watched over is this process's now.
-    container.end(0, &mut None)?;
-    container.remove()?;
-    Err(Error::refused(
-        Step::Supervise,
-        Subject::Name("the keeper"),
-        Cause::Reason("it was killed, and the module with it"),
-    ))
 }
 
 /// What the keeper has.
@@ -317,13 +319,13 @@ impl Keeper<'_, '_> {
             Ok((end, timed_out)) => (Some(*end), *timed_out),
             Err(_) => (None, false),
         };
-        let ended = self.container.end(leader, &mut end);
+        self.container.end(leader, &mut end);
         let usage = self.container.usage();
         let removed = self.container.remove();
-        let end = match (watched, ended, end) {
-            (Err(error), ..) | (_, Err(error), _) => return Err(self.fail(&error)),
-            (.., None) => return Err(self.fail(&failed("wait4")(Errno::CHILD))),
-            (.., Some(end)) => end,
+        let end = match (watched, end) {
+            (Err(error), _) => return Err(self.fail(&error)),
+            (_, None) => return Err(self.fail(&failed("wait4")(Errno::CHILD))),
+            (_, Some(end)) => end,
         };
         // The module has run and ended: its exit code stands, whatever can't be told or tidied any more.
         let told = usage.and_then(|usage| self.status.tell(&Event::exited(end, timed_out, usage)));
@@ -394,6 +396,8 @@ impl Keeper<'_, '_> {
                     }
                     None
                 }
+                // Who was asked to end goes on with that.
+                Some(SIGTSTP) if kill_at.is_some() => None,
                 Some(SIGTSTP) => {
                     self.container.freeze(leader, true)?;
                     None
@@ -418,10 +422,10 @@ impl Keeper<'_, '_> {
                 timeout = None;
             }
             if let Some(signal) = asked.or(timed_out_now.then_some(SIGTERM)) {
-                // Who is frozen could not act on it.
-                self.container.freeze(leader, false)?;
                 // ESRCH: the leader has just ended, and nobody else is in its group.
                 let _ = signal::send(-leader, signal);
+                // Who is frozen acts on it now, before anything else.
+                self.container.freeze(leader, false)?;
                 kill_at = match kill_at {
                     None => Some(clock()?.saturating_add(self.grace)),
                     running => running,

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 /// Far above what any test needs, far below what a caller waits for.
 const TIMEOUT_MS: i32 = 60_000;
@@ -97,7 +97,12 @@ impl Run {
     }
 
     /// Starts it and waits for its end; whatever it leaves behind is killed.
-    pub(crate) fn run(mut self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
+        self.start().finish()
+    }
+
+    /// Starts it.
+    pub(crate) fn start(mut self) -> Running {
         let mut child = self
             .command
             .spawn()
@@ -109,9 +114,42 @@ impl Run {
         let writer = thread::spawn(move || drop(input.write_all(&bytes)));
         let out = drain(child.stdout.take().expect("piped"));
         let err = drain(child.stderr.take().expect("piped"));
-        let in_time = wait_until_dead(&child);
-        kill_group(&child);
-        let status = child.wait().expect("own child");
+        Running {
+            child,
+            name: format!("{:?}", self.command),
+            threads: Some((writer, out, err)),
+        }
+    }
+}
+
+/// Who writes its input, and reads its output and its errors.
+type Threads = (JoinHandle<()>, JoinHandle<Vec<u8>>, JoinHandle<Vec<u8>>);
+
+/// A program that runs; killed when dropped, with its group.
+pub(crate) struct Running {
+    child: Child,
+    name: String,
+    /// `None` once it was waited for.
+    threads: Option<Threads>,
+}
+
+impl Running {
+    pub(crate) fn id(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: i32) {
+        // SAFETY: the child was not waited for, so the number is its own.
+        check(unsafe { libc::kill(self.id(), signal) }).expect("own child");
+    }
+
+    /// Waits for its end; whatever it leaves behind in its group is killed.
+    pub(crate) fn finish(mut self) -> Outcome {
+        let in_time = wait_until_dead(&self.child);
+        kill_group(&self.child);
+        let status = self.child.wait().expect("own child");
+        let (writer, out, err) = self.threads.take().expect("taken here alone");
         writer.join().expect("the writer ends");
         let outcome = Outcome {
             code: status.code(),
@@ -119,12 +157,21 @@ impl Run {
             out: out.join().expect("the reader ends"),
             err: err.join().expect("the reader ends"),
         };
-        assert!(in_time, "did not end: {:?}\n{outcome:?}", self.command);
+        assert!(in_time, "did not end: {}\n{outcome:?}", self.name);
         outcome
     }
 }
 
-fn drain(mut pipe: impl io::Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.threads.is_some() {
+            kill_group(&self.child);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn drain(mut pipe: impl io::Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         pipe.read_to_end(&mut bytes).expect("a pipe can be read");
