@@ -195,8 +195,10 @@ fn front(
             let watched = watch(keeper, caller.acted);
             // A keeper that was killed, or has failed, leaves to this process what it watched over.
             container.end(0, &mut None);
-            let removed = container.remove();
-            watched.and_then(|code| removed.map(|()| code))
+            if let Err(error) = container.remove() {
+                print(&error);
+            }
+            watched
         }
         Ok(Side::Child) => {
             let order = Order {
@@ -321,7 +323,8 @@ impl Keeper<'_, '_> {
         };
         self.container.end(leader, &mut end);
         let usage = self.container.usage();
-        let removed = self.container.remove();
+        // Tried again by the front, if that lives; it says so if it can't be.
+        let _ = self.container.remove();
         let end = match (watched, end) {
             (Err(error), _) => return Err(self.fail(&error)),
             (_, None) => return Err(self.fail(&failed("wait4")(Errno::CHILD))),
@@ -329,7 +332,7 @@ impl Keeper<'_, '_> {
         };
         // The module has run and ended: its exit code stands, whatever can't be told or tidied any more.
         let told = usage.and_then(|usage| self.status.tell(&Event::exited(end, timed_out, usage)));
-        for error in [told, removed].into_iter().filter_map(Result::err) {
+        if let Err(error) = told {
             print(&error);
         }
         Ok(match end {
