@@ -21,7 +21,9 @@ use oarbank_agent::sys::Errno;
 use oarbank_agent::sys::args::{Pointer, Vector};
 use oarbank_agent::sys::spawn::End;
 
-use support::{Cgroup, Policy, TempDir, Who, check, members, parent, skip, state, wait_for};
+use support::{
+    Cgroup, Policy, TempDir, Who, check, members, parent, processes_with, skip, state, wait_for,
+};
 
 /// One test at a time: they count the descriptors and children of the process that they share.
 fn alone() -> MutexGuard<'static, ()> {
@@ -450,4 +452,51 @@ fn a_leaf_kills_freezes_and_counts() {
         "{error}"
     );
     assert_eq!(home.leaves(), [] as [std::path::PathBuf; 0]);
+}
+
+/// Marks the program below, and the copies of it that have not become a module.
+const STARTER: &str = "TEST_STARTER";
+
+/// Starts modules from many threads at once, for ever.
+#[test]
+#[ignore = "a program that another test runs and kills"]
+fn starter() {
+    if std::env::var(STARTER).is_err() {
+        return;
+    }
+    let sandbox = sandbox(&Policy::new());
+    std::thread::scope(|threads| {
+        for _ in 0..8 {
+            threads.spawn(|| {
+                loop {
+                    let module = start(&sandbox, &["/bin/true"], &[], [1, 1, 2], None);
+                    module.expect("it starts").wait().expect("own child");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_killed_agent_leaves_no_process_that_waits_for_it() {
+    let _alone = alone();
+    let own = std::env::current_exe().expect("own path");
+    for number in 0..20 {
+        let mark = format!("{}-{number}", std::process::id());
+        let mut agent = std::process::Command::new(&own)
+            .args(["--exact", "starter", "--ignored"])
+            .env(STARTER, &mark)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("own program");
+        // Each copy holds the pipes of those that are being started beside it.
+        wait_for("it starts modules", || {
+            processes_with(STARTER, &mark).len() > 2
+        });
+        agent.kill().expect("own child");
+        agent.wait().expect("own child");
+        wait_for("no copy of it is left", || {
+            processes_with(STARTER, &mark).is_empty()
+        });
+    }
 }

@@ -196,6 +196,18 @@ fn every_end_can_be_told_from_every_other() {
 }
 
 #[test]
+fn a_failure_on_something_very_long_is_told_too() {
+    as_each_trial(|trial| {
+        let program = format!("/nowhere/{}", "\u{1}".repeat(4000));
+        let outcome = trial.run(&Policy::new(), &[&program]).run();
+        outcome.refused(71, "exec", &["ENOENT", "\\u{1}\\u{1}"]);
+        assert_eq!(trial.field("failed", "step"), "exec");
+        assert_eq!(trial.field("failed", "exit"), "71");
+        assert_eq!(trial.field("failed", "subject"), "too long to be told");
+    });
+}
+
+#[test]
 fn the_status_names_the_process_and_its_container() {
     in_each_container(|trial| {
         let work = trial.scene.dir("work");
@@ -1037,14 +1049,15 @@ fn orphans_are_reaped_while_the_leader_runs() {
         let script = "n=0; while [ $n -lt 50 ]; do (setsid sleep 0.1 &); n=$((n+1)); done; echo > \"$0\"/made; while [ ! -e \"$0\"/go ]; do sleep 0.02; done";
         let running = trial.script(script, &work).start();
         wait_for("they were made", || written(&format!("{work}/made")));
-        let keeper = trial.keeper();
-        let children = || {
-            processes()
-                .into_iter()
-                .filter(|&pid| state(pid).is_some_and(|(_, parent)| parent == keeper))
-                .count()
+        let children = |parent: i32| {
+            let is_child = |&pid: &i32| state(pid).is_some_and(|(_, other)| other == parent);
+            processes().iter().filter(|pid| is_child(pid)).count()
         };
-        wait_for("only the leader is left", || children() == 1);
+        let (front, keeper) = (running.id(), trial.keeper());
+        wait_for("only the leader is left", || {
+            children(keeper) == 1 && trial.survivors().len() < 5
+        });
+        assert_eq!((children(front), children(keeper)), (1, 1), "zombies too");
         fs::write(format!("{work}/go"), "").expect("own folder");
         running.finish().success();
         trial.is_gone();

@@ -104,8 +104,7 @@ pub fn run(request: Request, memory: &'static mut Memory) -> Result<u8, Error<'s
     let mut status = Status::new(request.status, line)?;
     let outcome = front(request, launch, base, record, &mut status);
     if let Err(error) = &outcome {
-        // The error itself is said on standard error.
-        let _ = status.tell(&Event::failed(error));
+        status.tell_failure(error);
     }
     outcome
 }
@@ -344,8 +343,7 @@ impl Keeper<'_, '_> {
 
     /// Tells an error everywhere and returns its exit code.
     fn fail(&mut self, error: &Error<'_>) -> u8 {
-        // The error itself is said on standard error.
-        let _ = self.status.tell(&Event::failed(error));
+        self.status.tell_failure(error);
         print(error);
         error.exit as u8
     }

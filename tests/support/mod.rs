@@ -16,7 +16,8 @@ pub(crate) use policy::Policy;
 pub(crate) use run::{Outcome, Run, Running, check};
 pub(crate) use scene::{Process, Scene, Who, as_each, as_root, assert_lines};
 pub(crate) use supervised::{
-    Cgroup, STATUS, Trial, in_each_container, members, parent, processes, state, wait_for,
+    Cgroup, STATUS, Trial, in_each_container, members, parent, processes, processes_with, state,
+    wait_for,
 };
 pub(crate) use temp::TempDir;
 

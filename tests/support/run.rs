@@ -5,7 +5,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Far above what any test needs, far below what a caller waits for.
 const TIMEOUT_MS: i32 = 60_000;
@@ -123,7 +125,7 @@ impl Run {
 }
 
 /// Who writes its input, and reads its output and its errors.
-type Threads = (JoinHandle<()>, JoinHandle<Vec<u8>>, JoinHandle<Vec<u8>>);
+type Threads = (JoinHandle<()>, Receiver<Vec<u8>>, Receiver<Vec<u8>>);
 
 /// A program that runs; killed when dropped, with its group.
 pub(crate) struct Running {
@@ -150,15 +152,20 @@ impl Running {
         kill_group(&self.child);
         let status = self.child.wait().expect("own child");
         let (writer, out, err) = self.threads.take().expect("taken here alone");
+        assert!(in_time, "did not end: {}", self.name);
         writer.join().expect("the writer ends");
-        let outcome = Outcome {
+        let (Some(out), Some(err)) = (all(&out), all(&err)) else {
+            panic!(
+                "somebody it has started still holds its output: {}",
+                self.name
+            );
+        };
+        Outcome {
             code: status.code(),
             signal: status.signal(),
-            out: out.join().expect("the reader ends"),
-            err: err.join().expect("the reader ends"),
-        };
-        assert!(in_time, "did not end: {}\n{outcome:?}", self.name);
-        outcome
+            out,
+            err,
+        }
     }
 }
 
@@ -171,12 +178,21 @@ impl Drop for Running {
     }
 }
 
-fn drain(mut pipe: impl io::Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+fn drain(mut pipe: impl io::Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         pipe.read_to_end(&mut bytes).expect("a pipe can be read");
-        bytes
-    })
+        // Nobody waits for the output of a test that has failed.
+        let _ = tell.send(bytes);
+    });
+    told
+}
+
+/// All that was written, once nobody can write any more.
+fn all(output: &Receiver<Vec<u8>>) -> Option<Vec<u8>> {
+    let time = Duration::from_millis(TIMEOUT_MS as u64);
+    output.recv_timeout(time).ok()
 }
 
 /// Waits for the child to become a zombie; false when it took too long.

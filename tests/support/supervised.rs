@@ -269,16 +269,7 @@ impl<'a> Trial<'a> {
 
     /// Everything that lives, or is a zombie of somebody who lives, and has come of this trial.
     pub(crate) fn survivors(&self) -> Vec<i32> {
-        let mark = format!("{MARK}={}", self.mark).into_bytes();
-        processes()
-            .into_iter()
-            .filter(|pid| {
-                let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-                environment
-                    .split(|&byte| byte == 0)
-                    .any(|variable| variable == mark)
-            })
-            .collect()
+        processes_with(MARK, &self.mark)
     }
 
     /// Ends what nobody else does.
@@ -339,6 +330,18 @@ pub(crate) fn processes() -> Vec<i32> {
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect()
+}
+
+/// Every process with this variable in its environment.
+pub(crate) fn processes_with(name: &str, value: &str) -> Vec<i32> {
+    let wanted = format!("{name}={value}").into_bytes();
+    let has = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment
+            .split(|&byte| byte == 0)
+            .any(|variable| variable == wanted)
+    };
+    processes().into_iter().filter(has).collect()
 }
 
 /// State and parent of a process.
