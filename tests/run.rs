@@ -877,25 +877,24 @@ fn catches(pid: i32, signal: i32) -> bool {
 #[test]
 fn a_signal_that_the_caller_ignores_is_not_acted_upon() {
     as_each_trial(|trial| {
-        let work = trial.scene.dir("work");
-        let script = "while [ ! -e \"$0\"/go ]; do sleep 0.02; done; exit 5";
-        let run = trial.script(script, &work).with(|| {
-            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTSTP] {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTSTP] {
+            let work = trial.scene.dir(&format!("work-{signal}"));
+            // It would be killed at once, or stand still.
+            let trial = trial.again().options(&["--grace=0"]);
+            let script = "while [ ! -e \"$0\"/go ]; do sleep 0.02; done; exit 5";
+            let run = trial.script(script, &work).with(move || {
                 // SAFETY: one call that is safe after fork.
                 unsafe { libc::signal(signal, libc::SIG_IGN) };
-            }
-            Ok(())
-        });
-        let running = run.start();
-        trial.module();
-        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTSTP] {
+                Ok(())
+            });
+            let running = run.start();
+            trial.module();
             running.signal(signal);
+            std::thread::sleep(Duration::from_millis(300));
+            fs::write(format!("{work}/go"), "").expect("own folder");
+            let outcome = running.finish();
+            assert_eq!(outcome.code, Some(5), "{signal}: {outcome:?}");
         }
-        // It would be over by now: a module that is not asked to end goes on.
-        std::thread::sleep(Duration::from_millis(300));
-        fs::write(format!("{work}/go"), "").expect("own folder");
-        let outcome = running.finish();
-        assert_eq!(outcome.code, Some(5), "{outcome:?}");
     });
 }
 
@@ -1105,6 +1104,7 @@ fn a_killed_parent_takes_the_module_with_it() {
         let leaf = trial.cgroup.is_some();
         for who in ["front", "keeper", "both"] {
             for stopped in [false, true] {
+                eprintln!("{who}, stopped: {stopped}");
                 let trial = trial.again();
                 let work = trial.scene.dir(&format!("work-{leaf}-{who}-{stopped}"));
                 let script = format!(
@@ -1127,7 +1127,9 @@ fn a_killed_parent_takes_the_module_with_it() {
                     _ => kill_both(front, keeper),
                 }
                 if who == "both" {
-                    wait_for("the leader is gone", || parent(module).is_none());
+                    for (what, pid) in [("front", front), ("keeper", keeper), ("leader", module)] {
+                        wait_for(what, || parent(pid).is_none());
+                    }
                     if leaf {
                         // What is left is the next launch's to sweep.
                         let next = trial.again().run(&Policy::new(), &["/bin/true"]);
@@ -1144,6 +1146,13 @@ fn a_killed_parent_takes_the_module_with_it() {
                     trial.is_gone();
                 } else {
                     assert_eq!(outcome.signal, Some(9), "{who}: {outcome:?}");
+                    wait_for("all of it is gone", || {
+                        if who == "both" {
+                            // Who was between fork and exec had no mark.
+                            trial.kill_survivors();
+                        }
+                        trial.survivors().is_empty()
+                    });
                     trial.will_be_gone();
                 }
             }
