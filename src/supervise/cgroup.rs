@@ -12,8 +12,9 @@ use heapless::{String, Vec};
 use super::lines;
 use crate::error::{Cause, Error, Step, Subject};
 use crate::limits::PATH_MAX;
-use crate::sys::fs;
+use crate::sys::fs::{self, OFlags};
 use crate::sys::signal::{self, Signals};
+use crate::sys::spawn::set_mode;
 use crate::sys::{Errno, OwnedFd, process};
 
 /// The cgroup into which a caller moves so that its own can have controllers: one with children that have them may
@@ -22,6 +23,9 @@ const CALLER: &CStr = c"oarbank-caller";
 
 /// What the name of a leaf starts with; the pid of who made it and a count follow.
 const LEAF: &str = "oarbank-";
+
+/// What a message calls the cgroup of this process.
+const OWN: &str = "this process's cgroup";
 
 /// Why there is no leaf.
 const UNIFIED: &str = "no cgroup v2 hierarchy is mounted here that has this process";
@@ -96,29 +100,33 @@ impl Base {
     /// This process's own cgroup, or the one around it if it was moved into a leaf for callers.
     pub fn of_this_process() -> Result<Self, Error<'static>> {
         let mut path = own_path()?;
-        let caller = CALLER.to_bytes_with_nul();
-        if let Some(rest) = path.strip_suffix(caller) {
-            // With the slash, which becomes the NUL.
-            let length = rest.len();
+        if let Some(length) = before_caller(&path) {
             path.truncate(length);
-            path.pop();
             path.push(0).map_err(|_| missing(UNIFIED))?;
         }
-        let directory = fs::open_directory(fs::CWD, as_path(&path))
-            .map_err(|errno| failed("this process's cgroup", errno))?;
-        Ok(Base { directory, path })
+        let base = Base::open(path)
+            .map_err(|cause| Error::refused(Step::Cgroup, Subject::Name(OWN), cause))?;
+        // Who is born in a leaf goes through the file of the cgroup around it (`cgroups(7)`, delegation).
+        fs::open_at(&base.directory, c"cgroup.procs", OFlags::WRONLY)
+            .map_err(|errno| failed("cgroup.procs of this process's cgroup", errno))?;
+        Ok(base)
     }
 
     /// A cgroup that the caller names.
     pub fn at(path: &CStr) -> Result<Self, Error<'_>> {
-        let refused = |cause| Error::refused(Step::Cgroup, Subject::Text(path.to_bytes()), cause);
-        let directory = fs::open_directory(fs::CWD, path).map_err(|e| refused(Cause::Errno(e)))?;
-        if !fs::is_cgroup2(&directory).map_err(|e| refused(Cause::Errno(e)))? {
-            return Err(refused(Cause::Reason("not a cgroup of version 2")));
+        Vec::from_slice(path.to_bytes_with_nul())
+            .map_err(|_| Cause::Errno(Errno::NAMETOOLONG))
+            .and_then(Base::open)
+            .map_err(|cause| Error::refused(Step::Cgroup, Subject::Text(path.to_bytes()), cause))
+    }
+
+    fn open(path: Path) -> Result<Self, Cause<'static>> {
+        let directory = fs::open_directory(fs::CWD, as_path(&path)).map_err(Cause::Errno)?;
+        if fs::is_cgroup2(&directory).map_err(Cause::Errno)? {
+            Ok(Base { directory, path })
+        } else {
+            Err(Cause::Reason("not a cgroup of version 2"))
         }
-        let path = Vec::from_slice(path.to_bytes_with_nul())
-            .map_err(|_| refused(Cause::Errno(Errno::NAMETOOLONG)))?;
-        Ok(Base { directory, path })
     }
 
     fn path(&self) -> &[u8] {
@@ -213,9 +221,10 @@ impl Base {
     fn move_caller(&self) -> Result<(), Error<'_>> {
         let base = &self.directory;
         let moved = match fs::make_directory(base, CALLER) {
-            Ok(()) | Err(Errno::EXIST) => fs::open_directory(base, CALLER),
-            Err(errno) => Err(errno),
+            Err(Errno::EXIST) => Ok(()),
+            made => made.and_then(|()| set_mode(base, CALLER)),
         }
+        .and_then(|()| fs::open_directory(base, CALLER))
         .and_then(|caller| fs::write_file(&caller, c"cgroup.procs", b"0"));
         moved.map_err(|errno| {
             self.refused(Cause::Explained(
@@ -237,26 +246,42 @@ impl Base {
                 Err(Errno::EXIST) => continue,
                 made => made.map_err(refused)?,
             }
-            // Between the two a sweep may have come by: then the next name.
-            let directory = match fs::open_directory(&self.directory, name) {
-                Err(Errno::NOENT) => continue,
-                opened => opened.map_err(refused)?,
-            };
-            if !fs::try_lock(&directory).map_err(refused)? || !is_there(&directory) {
-                continue;
+            match self.take(name) {
+                // A sweep has come by: then the next name.
+                Ok(None) => {}
+                Ok(Some(leaf)) => return Ok(leaf),
+                Err(errno) => {
+                    let _ = fs::remove_directory(&self.directory, name);
+                    return Err(refused(errno));
+                }
             }
-            let mut path = self.path.clone();
-            path.pop();
-            let fits = path
-                .push(b'/')
-                .is_ok_and(|()| path.extend_from_slice(name.to_bytes_with_nul()).is_ok());
-            if !fits {
-                let _ = fs::remove_directory(&self.directory, name);
-                return Err(refused(Errno::NAMETOOLONG));
-            }
-            return Ok(Leaf { directory, path });
         }
         Err(refused(Errno::AGAIN))
+    }
+
+    /// Takes the leaf that this process has just made. `None`: a sweep was faster.
+    fn take(&self, name: &CStr) -> Result<Option<Leaf>, Errno> {
+        let gone = |errno| matches!(errno, Errno::NOENT | Errno::NODEV);
+        let taken = set_mode(&self.directory, name)
+            .and_then(|()| fs::open_directory(&self.directory, name))
+            .and_then(|directory| Ok((fs::try_lock(&directory)?, directory)));
+        let directory = match taken {
+            Ok((true, directory)) => directory,
+            Ok((false, _)) => return Ok(None),
+            Err(errno) if gone(errno) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        // Locked; but was it removed before that?
+        match fs::open_at(&directory, c"cgroup.procs", OFlags::RDONLY) {
+            Err(errno) if gone(errno) => return Ok(None),
+            opened => opened.map(drop)?,
+        }
+        let mut path = self.path.clone();
+        path.pop();
+        path.push(b'/').map_err(|_| Errno::NAMETOOLONG)?;
+        path.extend_from_slice(name.to_bytes_with_nul())
+            .map_err(|_| Errno::NAMETOOLONG)?;
+        Ok(Some(Leaf { directory, path }))
     }
 
     /// Removes the leaves whose watchers have died, with all that is in them. What can't be removed (others may own
@@ -289,11 +314,6 @@ fn remove(rmdir: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
         };
     }
     Err(Errno::BUSY)
-}
-
-/// Whether a cgroup was not removed since it was opened.
-fn is_there(directory: &OwnedFd) -> bool {
-    fs::read_file(directory, c"cgroup.type", &mut [0; 64]).is_ok()
 }
 
 /// The leaf of one module. It is locked for as long as it, or a copy of it in a child, exists.
@@ -381,6 +401,12 @@ impl Leaf {
     }
 }
 
+/// The length of the path of the cgroup around it, if `path` is that of a leaf for callers.
+fn before_caller(path: &Path) -> Option<usize> {
+    let rest = path.strip_suffix(CALLER.to_bytes_with_nul())?;
+    rest.strip_suffix(b"/").map(<[u8]>::len)
+}
+
 fn as_path(path: &Path) -> &CStr {
     CStr::from_bytes_with_nul(path).unwrap_or(c"")
 }
@@ -460,6 +486,14 @@ fn unescape(field: &[u8]) -> Option<Path> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_leaf_for_callers_is_known_by_its_whole_name() {
+        let length = |path: &[u8]| before_caller(&Path::from_slice(path).expect("it fits"));
+        assert_eq!(length(b"/a/oarbank-caller\0"), Some(2));
+        assert_eq!(length(b"/a/my-oarbank-caller\0"), None);
+        assert_eq!(length(b"/a/oarbank-caller/b\0"), None);
+    }
 
     #[test]
     fn the_own_cgroup_is_found_beneath_its_mount() {

@@ -1,11 +1,16 @@
 //! What is signalled, frozen and ended together: a module's leaf, or its process group and descendants.
 
+use core::ffi::CStr;
+use core::fmt::Write;
+
+use heapless::String;
+
 use super::cgroup::{Leaf, Usage};
 use super::lines;
 use crate::error::{Error, Step};
 use crate::sys::signal::{self, SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, Signals};
 use crate::sys::spawn::{self, End};
-use crate::sys::{Errno, fs};
+use crate::sys::{Errno, fs, process};
 
 /// A module's container, as its keeper has it: a process that has no other children, is their subreaper, and has
 /// SIGCHLD blocked.
@@ -17,17 +22,20 @@ pub enum Container {
     Descendants,
 }
 
-/// The children of this thread (`proc_pid_task(5)`, a kernel with CONFIG_PROC_CHILDREN).
-const CHILDREN: &core::ffi::CStr = c"/proc/thread-self/children";
+/// How many generations are looked at; deeper ones are reached as those above them end.
+const DEEPEST: u32 = 64;
+
+/// How often it is looked whether all have stopped.
+const ROUNDS: u32 = 100;
 
 /// How long to wait before looking again whether more processes have come, in nanoseconds.
 const PAUSE: u64 = 10_000_000;
 
 impl Container {
-    /// Without a leaf: sees that the kernel tells who the children are.
+    /// Without a leaf: sees that the kernel tells who descends from whom.
     pub fn of_descendants() -> Result<Self, Error<'static>> {
-        for_each_child(|_| Ok(()))
-            .map_err(|errno| Error::call(Step::Supervise, "/proc/thread-self/children", errno))?;
+        fs::stat_path(c"/proc/self/stat")
+            .map_err(|errno| Error::call(Step::Supervise, "/proc/self/stat", errno))?;
         Ok(Container::Descendants)
     }
 
@@ -39,44 +47,62 @@ impl Container {
         }
     }
 
-    /// Stops everything in it, or lets it go on.
+    /// Stops everything in it, or lets it go on. Without a leaf that is SIGSTOP and SIGCONT: who is born meanwhile is
+    /// looked for again, and a module whose processes continue each other escapes it.
     pub fn freeze(&self, leader: i32, frozen: bool) -> Result<(), Error<'static>> {
+        let signal = if frozen { SIGSTOP } else { SIGCONT };
         match self {
             Container::Leaf(leaf) => leaf.freeze(frozen),
             Container::Descendants => {
-                let signal = if frozen { SIGSTOP } else { SIGCONT };
-                signal_all(leader, signal);
+                let _ = signal::send(-leader, signal);
+                for _ in 0..ROUNDS {
+                    let mut running = false;
+                    for_each_descendant(|process, stopped| {
+                        running |= !stopped;
+                        let _ = signal::send(process, signal);
+                    });
+                    if !frozen || !running {
+                        break;
+                    }
+                }
                 Ok(())
             }
         }
     }
 
-    /// Ends all of it.
+    /// Ends all of it. `leader`: the leader while it was not reaped, or 0; its number may be another's afterwards.
     pub fn kill(&self, leader: i32) -> Result<(), Error<'static>> {
-        signal_all(leader, SIGKILL);
+        // ESRCH: all of them have ended.
+        let _ = signal::send(-leader, SIGKILL);
         match self {
             Container::Leaf(leaf) => leaf.kill(),
-            Container::Descendants => Ok(()),
+            Container::Descendants => {
+                for_each_descendant(|process, _| {
+                    let _ = signal::send(process, SIGKILL);
+                });
+                Ok(())
+            }
         }
     }
 
-    /// Ends all of it and reaps it. `leader`, if it was not reaped before, is told how it ended.
+    /// Ends all of it and reaps it, however often that has to be tried. `leader_end`, if it was not reaped before, is
+    /// told how the leader ended.
     ///
-    /// A killed process makes no child any more, and its children become the keeper's: whoever lives is reached
-    /// within as many rounds as the tree is deep.
-    pub fn end(&self, leader: i32, leader_end: &mut Option<End>) -> Result<(), Error<'static>> {
-        let failed = |errno| Error::call(Step::Supervise, "wait4", errno);
+    /// Whatever a killed process leaves becomes the keeper's child, so nothing lives when there is none.
+    pub fn end(&self, leader: i32, leader_end: &mut Option<End>) {
         loop {
-            self.kill(leader)?;
             loop {
                 match spawn::wait(None, false) {
-                    Err(Errno::CHILD) => return Ok(()),
-                    Ok(None) => break,
+                    Err(Errno::CHILD) => return,
                     Ok(Some((pid, end))) if pid == leader => *leader_end = Some(end),
-                    ended => drop(ended.map_err(failed)?),
+                    Ok(Some(_)) => {}
+                    Ok(None) | Err(_) => break,
                 }
             }
-            signal::wait(Signals::of(&[SIGCHLD]), Some(PAUSE)).map_err(failed)?;
+            let group = if leader_end.is_none() { leader } else { 0 };
+            // A failure (there may be no memory for it now) is one of many tries.
+            let _ = self.kill(group);
+            let _ = signal::wait(Signals::of(&[SIGCHLD]), Some(PAUSE));
         }
     }
 
@@ -95,39 +121,74 @@ impl Container {
     /// Removes what is left of it when all has ended.
     pub fn remove(&self) -> Result<(), Error<'static>> {
         match self {
-            Container::Leaf(leaf) => leaf.remove(),
+            Container::Leaf(leaf) => {
+                // Somebody else may have moved a process into it.
+                let _ = leaf.kill();
+                leaf.remove()
+            }
             Container::Descendants => Ok(()),
         }
     }
 }
 
-/// Sends a signal to the module's process group and to the keeper's children. Who has ended in the meantime gets none.
-fn signal_all(leader: i32, signal: u32) {
-    let _ = signal::send(-leader, signal);
-    let _ = for_each_child(|child| {
-        let _ = signal::send(child, signal);
+/// Calls `each` with every descendant of this process and whether it runs no more (stopped, or ended): the processes
+/// whose parents lead here, in the order of their numbers. Who is born meanwhile has a higher one, as a rule, and is met
+/// too: a fork bomb does not outrun this.
+fn for_each_descendant(mut each: impl FnMut(i32, bool)) {
+    let own = process::id();
+    let _ = fs::for_each_entry(fs::CWD, c"/proc", |name| {
+        let Some(pid) = lines::decimal(name.to_bytes()).and_then(|pid| i32::try_from(pid).ok())
+        else {
+            return Ok(());
+        };
+        let mut line = [0; 512];
+        let Some((state, mut parent)) = state(pid, &mut line) else {
+            return Ok(());
+        };
+        for _ in 0..DEEPEST {
+            if parent == own {
+                each(pid, matches!(state, b'T' | b't' | b'Z' | b'X'));
+                break;
+            }
+            match self::state(parent, &mut line) {
+                Some((_, next)) if parent > 1 => parent = next,
+                _ => break,
+            }
+        }
         Ok(())
     });
 }
 
-fn for_each_child(mut each: impl FnMut(i32) -> Result<(), Errno>) -> Result<(), Errno> {
-    let file = fs::open_at(fs::CWD, CHILDREN, fs::OFlags::RDONLY)?;
-    let mut chunk = [0; 1024];
-    let mut digits: heapless::Vec<u8, 12> = heapless::Vec::new();
-    loop {
-        let length = fs::read(&file, &mut chunk)?;
-        if length == 0 {
-            return Ok(());
-        }
-        for &byte in chunk.get(..length).unwrap_or_default() {
-            if byte != b' ' {
-                digits.push(byte).map_err(|_| Errno::INVAL)?;
-                continue;
-            }
-            if let Some(child) = lines::decimal(&digits) {
-                each(child as i32)?;
-            }
-            digits.clear();
+/// State and parent of a process (`proc_pid_stat(5)`): `PID (NAME) STATE PARENT ...`, where a name may hold anything.
+fn state(pid: i32, line: &mut [u8; 512]) -> Option<(u8, i32)> {
+    let mut path: String<24> = String::new();
+    // "/proc/", ten digits, "/stat" and a NUL.
+    let _ = write!(path, "/proc/{pid}/stat\0");
+    let path = CStr::from_bytes_with_nul(path.as_bytes()).ok()?;
+    let file = fs::open_at(fs::CWD, path, fs::OFlags::RDONLY).ok()?;
+    let length = fs::read(&file, line).ok()?;
+    parse_state(line.get(..length)?)
+}
+
+fn parse_state(line: &[u8]) -> Option<(u8, i32)> {
+    let after = line.rsplit(|&byte| byte == b')').next()?;
+    let mut fields = after.split(|&byte| byte == b' ').skip(1);
+    let state = *fields.next()?.first()?;
+    let parent = lines::decimal(fields.next()?)?;
+    Some((state, i32::try_from(parent).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_what_looks_like_more_fields() {
+        assert_eq!(parse_state(b"7 (a) S 1 7 7 0\n"), Some((b'S', 1)));
+        assert_eq!(parse_state(b"7 (a) S 1 (b) T 23 7"), Some((b'T', 23)));
+        assert_eq!(parse_state(b"7 () Z 0 0"), Some((b'Z', 0)));
+        for line in [&b""[..], b"7", b"7 (a)", b"7 (a) S", b"7 (a) S x"] {
+            assert_eq!(parse_state(line), None);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::cgroup::Usage;
 use crate::error::errno::describe;
-use crate::error::{Error, Step};
+use crate::error::{Error, Step, Subject};
 use crate::output::{Shown, Text};
 use crate::sys::spawn::End;
 use crate::sys::{BorrowedFd, Errno, fs, process};
@@ -113,6 +113,15 @@ impl<'a> Status<'a> {
         Ok(Status { fd, line })
     }
 
+    /// Tells a failure, as far as that can be told; the error itself is said on standard error.
+    pub fn tell_failure(&mut self, error: &Error<'_>) {
+        if self.tell(&Event::failed(error)).is_err() {
+            // A text from outside may be too long for a line.
+            let subject = Subject::Name("too long to be told");
+            let _ = self.tell(&Event::failed(&Error { subject, ..*error }));
+        }
+    }
+
     /// Tells an event, in one piece.
     pub fn tell(&mut self, event: &Event<'_>) -> Result<(), Error<'static>> {
         let Some(fd) = self.fd else { return Ok(()) };
@@ -128,7 +137,7 @@ impl<'a> Status<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{Cause, Subject};
+    use crate::error::Cause;
 
     fn json(event: &Event<'_>) -> std::string::String {
         let mut line = [0; 32 * 1024];

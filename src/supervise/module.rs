@@ -20,7 +20,7 @@ pub struct Command<'a> {
     pub argv: Vector<'a>,
     /// Its whole environment. `OARBANK_CONFINED=N` and `OARBANK_...=fd:N` mean what they mean to `sandbox-exec`.
     pub environment: Vector<'a>,
-    /// What becomes its standard input, output and error.
+    /// What becomes its standard input, output and error. The caller's own three must be open.
     pub standard: [i32; 3],
     /// The cgroup that it is born in.
     pub leaf: Option<&'a Leaf>,

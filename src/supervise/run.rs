@@ -108,8 +108,7 @@ pub fn run(request: Request, memory: &'static mut Memory) -> Result<u8, Error<'s
     let mut status = Status::new(request.status, line)?;
     let outcome = front(request, launch, base, record, &mut status);
     if let Err(error) = &outcome {
-        // The error itself is said on standard error.
-        let _ = status.tell(&Event::failed(error));
+        status.tell_failure(error);
     }
     outcome
 }
@@ -196,7 +195,13 @@ fn front(
         Ok(Side::Parent(keeper)) => {
             drop(sandbox);
             descriptors::close_given(&environment, confined);
-            watch(keeper, caller.acted, &container)
+            let watched = watch(keeper, caller.acted);
+            // A keeper that was killed, or has failed, leaves to this process what it watched over.
+            container.end(0, &mut None);
+            if let Err(error) = container.remove() {
+                print(&error);
+            }
+            watched
         }
         Ok(Side::Child) => {
             let order = Order {
@@ -260,7 +265,7 @@ fn contain(
 }
 
 /// The front from then on.
-fn watch(keeper: i32, acted: Signals, container: &Container) -> Result<u8, Error<'static>> {
+fn watch(keeper: i32, acted: Signals) -> Result<u8, Error<'static>> {
     loop {
         let received = signal::wait(acted, None).map_err(failed("rt_sigtimedwait"))?;
         let Some(received) = received else { continue };
@@ -276,17 +281,15 @@ fn watch(keeper: i32, acted: Signals, container: &Container) -> Result<u8, Error
         match wait(Some(keeper), false).map_err(failed("wait4"))? {
             None => {}
             Some((_, End::Code(code))) => return Ok(code),
-            Some((_, End::Signal(_))) => break,
+            Some((_, End::Signal(_))) => {
+                return Err(Error::refused(
+                    Step::Supervise,
+                    Subject::Name("the keeper"),
+                    Cause::Reason("it was killed, and the module with it"),
+                ));
+            }
         }
     }
-    // What the keeper watched over is this process's now.
-    container.end(0, &mut None)?;
-    container.remove()?;
-    Err(Error::refused(
-        Step::Supervise,
-        Subject::Name("the keeper"),
-        Cause::Reason("it was killed, and the module with it"),
-    ))
 }
 
 /// What the keeper has.
@@ -321,17 +324,18 @@ impl Keeper<'_, '_> {
             Ok((end, timed_out)) => (Some(*end), *timed_out),
             Err(_) => (None, false),
         };
-        let ended = self.container.end(leader, &mut end);
+        self.container.end(leader, &mut end);
         let usage = self.container.usage();
-        let removed = self.container.remove();
-        let end = match (watched, ended, end) {
-            (Err(error), ..) | (_, Err(error), _) => return Err(self.fail(&error)),
-            (.., None) => return Err(self.fail(&failed("wait4")(Errno::CHILD))),
-            (.., Some(end)) => end,
+        // Tried again by the front, if that lives; it says so if it can't be.
+        let _ = self.container.remove();
+        let end = match (watched, end) {
+            (Err(error), _) => return Err(self.fail(&error)),
+            (_, None) => return Err(self.fail(&failed("wait4")(Errno::CHILD))),
+            (_, Some(end)) => end,
         };
         // The module has run and ended: its exit code stands, whatever can't be told or tidied any more.
         let told = usage.and_then(|usage| self.status.tell(&Event::exited(end, timed_out, usage)));
-        for error in [told, removed].into_iter().filter_map(Result::err) {
+        if let Err(error) = told {
             print(&error);
         }
         Ok(match end {
@@ -343,8 +347,7 @@ impl Keeper<'_, '_> {
 
     /// Tells an error everywhere and returns its exit code.
     fn fail(&mut self, error: &Error<'_>) -> u8 {
-        // The error itself is said on standard error.
-        let _ = self.status.tell(&Event::failed(error));
+        self.status.tell_failure(error);
         print(error);
         error.exit as u8
     }
@@ -398,6 +401,8 @@ impl Keeper<'_, '_> {
                     }
                     None
                 }
+                // Who was asked to end goes on with that.
+                Some(SIGTSTP) if kill_at.is_some() => None,
                 Some(SIGTSTP) => {
                     self.container.freeze(leader, true)?;
                     None
@@ -422,10 +427,10 @@ impl Keeper<'_, '_> {
                 timeout = None;
             }
             if let Some(signal) = asked.or(timed_out_now.then_some(SIGTERM)) {
-                // Who is frozen could not act on it.
-                self.container.freeze(leader, false)?;
                 // ESRCH: the leader has just ended, and nobody else is in its group.
                 let _ = signal::send(-leader, signal);
+                // Who is frozen acts on it now, before anything else.
+                self.container.freeze(leader, false)?;
                 kill_at = match kill_at {
                     None => Some(clock()?.saturating_add(self.grace)),
                     running => running,

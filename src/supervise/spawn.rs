@@ -18,6 +18,8 @@ use crate::sys::{Errno, OwnedFd, fs, process};
 const READY: &[u8] = b"1";
 /// What the parent answers.
 const GO: &[u8] = b"1";
+/// As a parent death signal: none.
+const NO_SIGNAL: u32 = 0;
 
 /// Which descriptors the module gets.
 pub enum Inherited {
@@ -82,7 +84,7 @@ pub fn spawn<'a>(
         drop((told, go));
         child(sandbox, order, parent, &tell, &wait)
     }
-    signal::set_mask(before).map_err(failed("rt_sigprocmask"))?;
+    let restored = signal::set_mask(before).map_err(failed("rt_sigprocmask"));
     let pid = match side.map_err(failed("clone3"))? {
         Side::Parent(pid) => pid,
         Side::Child => return Err(failed("clone3")(Errno::CHILD)),
@@ -90,6 +92,7 @@ pub fn spawn<'a>(
     drop((tell, wait));
 
     let mut let_run = || {
+        restored.map_err(Failure::Own)?;
         tell_progress(Progress::Started(pid)).map_err(Failure::Own)?;
         hear(&told, buffer, true)?;
         base.verify(pid).map_err(Failure::Own)?;
@@ -178,9 +181,9 @@ fn confine<'a>(
 ) -> Result<(), Error<'a>> {
     let failed = |call| move |errno| Error::call(Step::Spawn, call, errno);
     process::new_session().map_err(failed("setsid"))?;
-    if order.dies_with_parent {
-        process::die_with(parent, SIGKILL).map_err(failed("PR_SET_PDEATHSIG"))?;
-    }
+    // Until it may go on, in any case: a copy of the parent that another thread has made may hold the other ends of
+    // both pipes open, so that their end would not be seen.
+    process::die_with(parent, SIGKILL).map_err(failed("PR_SET_PDEATHSIG"))?;
     let confined = match order.inherited {
         Inherited::Settled(confined) => confined,
         Inherited::InChild { standard } => {
@@ -196,6 +199,9 @@ fn confine<'a>(
     let mut answer = [0; GO.len()];
     if fs::read(wait, &mut answer).map_err(failed("read"))? != GO.len() {
         return Err(failed("read")(Errno::PIPE));
+    }
+    if !order.dies_with_parent {
+        process::die_with(parent, NO_SIGNAL).map_err(failed("PR_SET_PDEATHSIG"))?;
     }
     if let Some(confined) = confined {
         confined.tell()?;

@@ -19,6 +19,7 @@ pub(crate) fn run(verb: &str, rest: &[&str]) -> Option<Answer> {
         "name-thread" => name_thread(),
         "name-child" => in_child(name_thread),
         "child-signal" => child_signal(),
+        "bomb" => bomb(rest == ["sessions"]),
         "thread" => Ok(std::thread::spawn(|| 7).join().expect("the thread ends")),
         _ => return None,
     })
@@ -172,6 +173,18 @@ fn name_thread() -> Answer {
     let descriptor = open(&path, libc::O_WRONLY | libc::O_TRUNC)?;
     // SAFETY: the buffer holds as many bytes as are given.
     answer(unsafe { libc::write(descriptor, b"renamed".as_ptr().cast(), 7) } as i64)
+}
+
+/// Every process makes more of them for ever, each in a session of its own if asked; the caller limits how many.
+fn bomb(sessions: bool) -> ! {
+    loop {
+        // SAFETY: the probe has one thread.
+        unsafe {
+            if libc::fork() == 0 && sessions {
+                libc::setsid();
+            }
+        }
+    }
 }
 
 /// Ends an own child by a signal: `ok 1015` is death by SIGTERM.

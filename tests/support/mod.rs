@@ -9,11 +9,16 @@
 mod policy;
 mod run;
 mod scene;
+mod supervised;
 mod temp;
 
 pub(crate) use policy::Policy;
-pub(crate) use run::{Outcome, Run, check};
+pub(crate) use run::{Outcome, Run, Running, check};
 pub(crate) use scene::{Process, Scene, Who, as_each, as_root, assert_lines};
+pub(crate) use supervised::{
+    Cgroup, STATUS, Trial, in_each_container, members, parent, processes, processes_with, state,
+    wait_for,
+};
 pub(crate) use temp::TempDir;
 
 use std::io::Write as _;

@@ -6,7 +6,9 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::thread;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Far above what any test needs, far below what a caller waits for.
 const TIMEOUT_MS: i32 = 60_000;
@@ -150,7 +152,12 @@ impl Run {
         outcome
     }
 
-    fn run_alone(mut self) -> Outcome {
+    fn run_alone(self) -> Outcome {
+        self.start().finish()
+    }
+
+    /// Starts it.
+    pub(crate) fn start(mut self) -> Running {
         let mut child = self
             .command
             .spawn()
@@ -162,27 +169,83 @@ impl Run {
         let writer = thread::spawn(move || drop(input.write_all(&bytes)));
         let out = drain(child.stdout.take().expect("piped"));
         let err = drain(child.stderr.take().expect("piped"));
-        let in_time = wait_until_dead(&child);
-        kill_group(&child);
-        let status = child.wait().expect("own child");
-        writer.join().expect("the writer ends");
-        let outcome = Outcome {
-            code: status.code(),
-            signal: status.signal(),
-            out: out.join().expect("the reader ends"),
-            err: err.join().expect("the reader ends"),
-        };
-        assert!(in_time, "did not end: {:?}\n{outcome:?}", self.command);
-        outcome
+        Running {
+            child,
+            name: format!("{:?}", self.command),
+            threads: Some((writer, out, err)),
+        }
     }
 }
 
-fn drain(mut pipe: impl io::Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
+/// Who writes its input, and reads its output and its errors.
+type Threads = (JoinHandle<()>, Receiver<Vec<u8>>, Receiver<Vec<u8>>);
+
+/// A program that runs; killed when dropped, with its group.
+pub(crate) struct Running {
+    child: Child,
+    name: String,
+    /// `None` once it was waited for.
+    threads: Option<Threads>,
+}
+
+impl Running {
+    pub(crate) fn id(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: i32) {
+        // SAFETY: the child was not waited for, so the number is its own.
+        check(unsafe { libc::kill(self.id(), signal) }).expect("own child");
+    }
+
+    /// Waits for its end; whatever it leaves behind in its group is killed.
+    pub(crate) fn finish(mut self) -> Outcome {
+        let in_time = wait_until_dead(&self.child);
+        kill_group(&self.child);
+        let status = self.child.wait().expect("own child");
+        let (writer, out, err) = self.threads.take().expect("taken here alone");
+        assert!(in_time, "did not end: {}", self.name);
+        writer.join().expect("the writer ends");
+        let (Some(out), Some(err)) = (all(&out), all(&err)) else {
+            panic!(
+                "somebody it has started still holds its output: {}",
+                self.name
+            );
+        };
+        Outcome {
+            code: status.code(),
+            signal: status.signal(),
+            out,
+            err,
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.threads.is_some() {
+            kill_group(&self.child);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn drain(mut pipe: impl io::Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         pipe.read_to_end(&mut bytes).expect("a pipe can be read");
-        bytes
-    })
+        // Nobody waits for the output of a test that has failed.
+        let _ = tell.send(bytes);
+    });
+    told
+}
+
+/// All that was written, once nobody can write any more.
+fn all(output: &Receiver<Vec<u8>>) -> Option<Vec<u8>> {
+    let time = Duration::from_millis(TIMEOUT_MS as u64);
+    output.recv_timeout(time).ok()
 }
 
 /// Waits for the child to become a zombie; false when it took too long.
