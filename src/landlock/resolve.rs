@@ -134,24 +134,29 @@ impl Space {
 
     /// Whether a path is a link to a name in `directory` (`usr/lib` for `/usr`) which is none itself: what a rule on
     /// `directory` covers.
-    pub fn links_into(&mut self, path: &CStr, directory: &CStr) -> bool {
+    pub fn links_into(&mut self, path: &CStr, directory: &CStr) -> Result<bool, Errno> {
         let Walk { real, link, .. } = &mut self.walk;
-        let Ok(target) = fs::read_link(path, link) else {
-            return false;
+        let target = match fs::read_link(path, link) {
+            Err(Errno::INVAL | Errno::NOENT) => return Ok(false),
+            target => target?,
         };
         let relative = directory.to_bytes().strip_prefix(b"/");
         let name = relative
             .and_then(|directory| target.strip_prefix(directory))
             .and_then(|rest| rest.strip_prefix(b"/"));
-        let is_name = name
-            .is_some_and(|name| !name.contains(&b'/') && ![&b""[..], b".", b".."].contains(&name));
+        if name.is_none_or(|name| name.contains(&b'/') || [&b""[..], b".", b".."].contains(&name)) {
+            return Ok(false);
+        }
         real.clear();
-        is_name
-            && [b"/", target, b"\0"]
-                .into_iter()
-                .all(|part| real.extend_from_slice(part).is_ok())
-            && CStr::from_bytes_with_nul(real)
-                .is_ok_and(|place| fs::read_link(place, link) == Err(Errno::INVAL))
+        for part in [b"/", target, b"\0"] {
+            real.extend_from_slice(part).map_err(|_| LONG)?;
+        }
+        let place = CStr::from_bytes_with_nul(real).map_err(|_| LONG)?;
+        match fs::read_link(place, link) {
+            Err(Errno::INVAL) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            linked => linked.map(|_| false),
+        }
     }
 
     /// Opens a path. All roots must have been added.

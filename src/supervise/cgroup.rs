@@ -14,7 +14,6 @@ use crate::error::{Cause, Error, Step, Subject};
 use crate::limits::PATH_MAX;
 use crate::sys::fs::{self, OFlags};
 use crate::sys::signal::{self, Signals};
-use crate::sys::spawn::set_mode;
 use crate::sys::{Errno, OwnedFd, process};
 
 /// The cgroup into which a caller moves so that its own can have controllers: one with children that have them may
@@ -222,7 +221,7 @@ impl Base {
         let base = &self.directory;
         let moved = match fs::make_directory(base, CALLER) {
             Err(Errno::EXIST) => Ok(()),
-            made => made.and_then(|()| set_mode(base, CALLER)),
+            made => made.and_then(|()| fs::set_mode(base, CALLER)),
         }
         .and_then(|()| fs::open_directory(base, CALLER))
         .and_then(|caller| fs::write_file(&caller, c"cgroup.procs", b"0"));
@@ -262,7 +261,7 @@ impl Base {
     /// Takes the leaf that this process has just made. `None`: a sweep was faster.
     fn take(&self, name: &CStr) -> Result<Option<Leaf>, Errno> {
         let gone = |errno| matches!(errno, Errno::NOENT | Errno::NODEV);
-        let taken = set_mode(&self.directory, name)
+        let taken = fs::set_mode(&self.directory, name)
             .and_then(|()| fs::open_directory(&self.directory, name))
             .and_then(|directory| Ok((fs::try_lock(&directory)?, directory)));
         let directory = match taken {

@@ -139,9 +139,14 @@ pub fn open_at(at: impl AsFd, path: &CStr, flags: OFlags) -> Result<OwnedFd, Err
     retry_on_intr(|| rustix::fs::openat(&at, path, flags, Mode::empty()))
 }
 
-/// Makes a directory, which its owner alone may change and everybody may read.
+/// Makes a directory, which its owner alone may change and everybody may read, as far as the umask lets it.
 pub fn make_directory(at: impl AsFd, name: &CStr) -> Result<(), Errno> {
     rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o755))
+}
+
+/// Lets the owner change, and everybody read, a directory that this process has made, whatever the umask.
+pub fn set_mode(at: impl AsFd, name: &CStr) -> Result<(), Errno> {
+    rustix::fs::chmodat(at, name, Mode::from_raw_mode(0o755), AtFlags::empty())
 }
 
 /// Makes a file, which must not exist, and opens it for writing.

@@ -1,13 +1,10 @@
 //! Making a process, and learning how it ended.
 
-use core::ffi::CStr;
-
 use linux_raw_sys::general::{
     __NR_clock_gettime, __NR_clone3, __NR_getrusage, __kernel_timespec, CLOCK_MONOTONIC,
     CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP, RUSAGE_CHILDREN, SIGCHLD, clone_args, rusage,
 };
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode};
+use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
@@ -132,11 +129,6 @@ pub fn now() -> Result<u64, Errno> {
     // SAFETY: the kernel writes one time.
     result(unsafe { syscall(__NR_clock_gettime, args) })?;
     Ok(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
-}
-
-/// Lets the owner change, and everybody read, a directory that this process has made: the umask may have taken that away.
-pub fn set_mode(at: impl AsFd, name: &CStr) -> Result<(), Errno> {
-    rustix::fs::chmodat(at, name, Mode::from_raw_mode(0o755), AtFlags::empty())
 }
 
 /// A pipe: the end to read from and the end to write to, both close-on-exec.
