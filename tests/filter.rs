@@ -12,6 +12,7 @@ use std::process::Command;
 
 use interpreter::{Data, Fault, check, run};
 use linux_raw_sys::ptrace::sock_filter;
+use oarbank_agent::bpf::Listing;
 use oarbank_agent::seccomp::call::Verdict;
 use oarbank_agent::seccomp::filter::{MODES, TABLES, calls, program};
 use oarbank_agent::seccomp::{Architecture, Mode, assemble};
@@ -556,60 +557,11 @@ fn what_is_installed_is_what_is_proved() {
     }
 }
 
-/// The listing of a program, one instruction a line, with names for what numbers mean.
+/// The listing of a program.
 fn listing(code: &[sock_filter], numbers: &BTreeMap<u32, String>) -> String {
-    let word = |offset: u32| match offset {
-        0 => "nr".to_owned(),
-        4 => "arch".to_owned(),
-        _ => format!(
-            "{}(args[{}])",
-            ["low", "high"][offset as usize / 4 % 2],
-            (offset - 16) / 8
-        ),
-    };
-    let mut loaded = "";
-    let mut lines = Vec::new();
-    for (at, instruction) in code.iter().enumerate() {
-        let sock_filter { code, jt, jf, k } = *instruction;
-        let name = if loaded == "nr" {
-            numbers
-                .get(&k)
-                .map_or(String::new(), |n| format!("   # {n}"))
-        } else {
-            String::new()
-        };
-        let jump = |test: &str| {
-            format!(
-                "if A {test} {k:#x} goto {} else {}{name}",
-                at + 1 + usize::from(jt),
-                at + 1 + usize::from(jf)
-            )
-        };
-        let text = match code {
-            0x20 => {
-                loaded = if k == 0 { "nr" } else { "" };
-                format!("A = {}", word(k))
-            }
-            0x54 => format!("A &= {k:#x}"),
-            0x05 => format!("goto {}", at + 1 + k as usize),
-            0x15 => jump("=="),
-            0x35 => jump(">="),
-            0x45 => jump("&"),
-            _ => format!(
-                "return {}",
-                match k {
-                    ALLOW => "ALLOW",
-                    KILL => "KILL_PROCESS",
-                    EPERM => "EPERM",
-                    EACCES => "EACCES",
-                    ENOSYS => "ENOSYS",
-                    _ => "?",
-                }
-            ),
-        };
-        lines.push(format!("{at:4}  {text}\n"));
-    }
-    lines.concat()
+    let name = |number: u32| numbers.get(&number).map(String::as_str);
+    let listing = Listing::new(code, &name);
+    listing.lines().map(|line| format!("{line}\n")).collect()
 }
 
 #[test]
