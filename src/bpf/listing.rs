@@ -145,9 +145,7 @@ impl Display for Name<'_, '_> {
                 Some(ret) => Answer(ret.k).fmt(f),
                 None => Ok(()),
             },
-            Some(&Label::Check(number)) => {
-                f.pad((listing.name)(number.into()).unwrap_or_default())
-            }
+            Some(&Label::Check(number)) => f.pad((listing.name)(number.into()).unwrap_or_default()),
             Some(Label::Numbered(number)) => write!(f, "L{number}"),
             Some(Label::None) | None => f.write_str("next"),
         }
@@ -207,10 +205,13 @@ impl Display for Line<'_, '_> {
             [Some(to), None] => write!(f, "goto {}", listing.target(to)),
             [Some(yes), Some(no)] => {
                 let (yes, no) = (listing.target(yes), listing.target(no));
-                let name = (listing.name)(k).filter(|_| listing.is_about_number(at));
-                match name {
-                    Some(name) => write!(f, "if A {operator} {k} goto {yes} else {no}   # {name}"),
-                    None => write!(f, "if A {operator} {k:#x} goto {yes} else {no}"),
+                if k >= NUMBERS || !listing.is_about_number(at) {
+                    return write!(f, "if A {operator} {k:#x} goto {yes} else {no}");
+                }
+                write!(f, "if A {operator} {k} goto {yes} else {no}")?;
+                match (listing.name)(k) {
+                    Some(name) => write!(f, "   # {name}"),
+                    None => Ok(()),
                 }
             }
             _ => write!(f, "{:#x} {k:#x}", instruction.code),

@@ -29,6 +29,9 @@ pub struct Mode {
 pub const MODES: usize = 8;
 
 impl Mode {
+    /// That of a policy in which every field is missing.
+    pub const OF_EMPTY_POLICY: Self = Self::from_index(0);
+
     /// The mode of a number below [`MODES`].
     pub const fn from_index(index: usize) -> Self {
         Mode {
