@@ -4,6 +4,8 @@
 //! against every `syscall` instruction of the release file: a call that is made and not listed fails, and so does one that is
 //! listed and not made.
 
+use crate::error::Step;
+
 /// A system call of the launcher's.
 #[derive(Clone, Copy, Debug)]
 pub struct Own {
@@ -48,7 +50,7 @@ pub struct Row {
 /// a step is none of the step before.
 pub const LAUNCH: [Row; 9] = [
     Row {
-        name: "descriptors",
+        name: Step::Descriptors.name(),
         why: "what is inherited: looked at, marked close-on-exec, the named ones kept",
         calls: &[
             any("fcntl", &["F_SETFD"]),
@@ -57,7 +59,7 @@ pub const LAUNCH: [Row; 9] = [
         ],
     },
     Row {
-        name: "policy",
+        name: Step::Policy.name(),
         why: "the policy file, read once",
         calls: &[
             once("openat", &["O_RDONLY|O_NOCTTY|O_NONBLOCK"]),
@@ -67,7 +69,7 @@ pub const LAUNCH: [Row; 9] = [
         ],
     },
     Row {
-        name: "landlock",
+        name: Step::Landlock.name(),
         why: "the ruleset is made: every path opened as a location, its links walked where it lies in or about a writable root; memory files that are passed in are recognised",
         calls: &[
             any(
@@ -89,12 +91,12 @@ pub const LAUNCH: [Row; 9] = [
         ],
     },
     Row {
-        name: "no_new_privs",
+        name: Step::NoNewPrivs.name(),
         why: "no exec gains privileges from here on",
         calls: &[once("prctl", &["PR_SET_NO_NEW_PRIVS"])],
     },
     Row {
-        name: "landlock",
+        name: Step::Landlock.name(),
         why: "the ruleset is applied; with gpu the process's own /proc/self/task is granted first, once for each ruleset",
         calls: &[
             any("read", &[]),
@@ -105,7 +107,7 @@ pub const LAUNCH: [Row; 9] = [
         ],
     },
     Row {
-        name: "capabilities",
+        name: Step::Capabilities.name(),
         why: "every set is emptied; the bounding set where that is allowed, else root's must be empty",
         calls: &[
             any(
@@ -122,12 +124,12 @@ pub const LAUNCH: [Row; 9] = [
         ],
     },
     Row {
-        name: "seccomp",
+        name: Step::Seccomp.name(),
         why: "the filter",
         calls: &[once("seccomp", &["SECCOMP_SET_MODE_FILTER"])],
     },
     Row {
-        name: "confined",
+        name: Step::Confined.name(),
         why: "OARBANK_CONFINED is told: one byte, then the end",
         calls: &[
             any("rt_sigprocmask", &["SIG_BLOCK", "SIG_SETMASK"]),
@@ -136,7 +138,7 @@ pub const LAUNCH: [Row; 9] = [
         ],
     },
     Row {
-        name: "exec",
+        name: Step::Exec.name(),
         why: "the module",
         calls: &[once("execve", &[])],
     },

@@ -245,3 +245,86 @@ impl Display for Word {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::instruction::Test::{AnyBit, AtLeast, Equal};
+    use crate::bpf::{Assembler, instruction};
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    fn lines(code: &[Instruction]) -> Vec<std::string::String> {
+        let name = |number| match number {
+            7 => Some("seven"),
+            9 => Some("nine"),
+            _ => None,
+        };
+        let listing = Listing::new(code, &name);
+        listing.lines().map(|line| line.to_string()).collect()
+    }
+
+    #[test]
+    fn each_instruction_has_its_line() {
+        let mut a = Assembler::new();
+        let kill = a.ret(SECCOMP_RET_KILL_PROCESS);
+        let refuse = a.ret(SECCOMP_RET_ERRNO | 1);
+        let allow = a.ret(SECCOMP_RET_ALLOW);
+        let check = a.jump(AnyBit(7), refuse, allow);
+        let check = a.and(0xf, check);
+        let check = a.load(20, check);
+        let number = a.jump(Equal(9), allow, refuse);
+        let number = a.jump(Equal(7), check, number);
+        let number = a.jump(AtLeast(0x4000_0000), refuse, number);
+        let number = a.load(NR, number);
+        let arch = a.jump(Equal(62), number, kill);
+        a.load(ARCH, arch);
+        assert_eq!(
+            lines(a.as_slice()),
+            [
+                "              A = arch",
+                "              if A == 0x3e goto next else KILL_PROCESS",
+                "              A = nr",
+                "              if A >= 0x40000000 goto EPERM else next",
+                "              if A == 7 goto seven else next   # seven",
+                "              if A == 9 goto ALLOW else EPERM   # nine",
+                "seven:        A = high(args[0])",
+                "              A &= 0xf",
+                "              if A & 0x7 goto EPERM else ALLOW",
+                "ALLOW:        return ALLOW",
+                "EPERM:        return EPERM",
+                "KILL_PROCESS: return KILL_PROCESS",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_unusual_is_listed_too() {
+        let code = [
+            instruction::always(1),
+            Instruction {
+                code: 0x07,
+                jt: 0,
+                jf: 0,
+                k: 3,
+            },
+            instruction::load(8),
+            instruction::ret(0x7ffc_0000),
+        ];
+        assert_eq!(
+            lines(&code),
+            [
+                "              goto L1",
+                "              0x7 0x3",
+                "L1:           A = data[8]",
+                "              return 0x7ffc0000",
+            ]
+        );
+        assert_eq!(lines(&[]).len(), 0);
+        // Beyond what an assembler makes: no labels, but every line.
+        assert_eq!(
+            lines(&[instruction::ret(0); CAPACITY + 1]).len(),
+            CAPACITY + 1
+        );
+    }
+}

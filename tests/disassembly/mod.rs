@@ -43,7 +43,7 @@ impl Code {
         Some(Self::parse(&text, &data(&elf)))
     }
 
-    /// What objdump prints: `  40de7b:	lea    0x10(%rip),%rdi        # 0x40de92`.
+    /// What objdump prints: address, tab, `lea    0x10(%rip),%rdi        # 0x40de92`.
     pub(crate) fn parse(text: &str, data: &[Data]) -> Self {
         let mut instructions = Vec::new();
         let mut named = BTreeSet::new();
