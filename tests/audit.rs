@@ -432,7 +432,7 @@ fn wrong_usage_exits_64() {
     });
 }
 
-/// The release file, built if it is not there. `None`: it is for another architecture than this test can read.
+/// The release file, built if it is not there.
 fn release_file() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .parent()
@@ -488,6 +488,14 @@ fn the_release_file_makes_the_calls_of_the_table_and_no_other() {
         unlisted.is_empty() && never.is_empty(),
         "made and not listed in src/surface.rs: {unlisted:?}; listed and never made: {never:?}"
     );
+}
+
+#[test]
+fn the_steps_are_numbered_as_in_the_launch() {
+    let launch = concat!(env!("CARGO_MANIFEST_DIR"), "/src/launch.rs");
+    let launch = fs::read_to_string(launch).expect("a source file");
+    let has = |step: usize| launch.contains(&format!("// {step}. "));
+    assert!((1..=LAUNCH.len()).all(has) && !has(LAUNCH.len() + 1));
 }
 
 #[test]
