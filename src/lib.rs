@@ -14,8 +14,10 @@
 //! | 4 | [`landlock`] | rights by ABI, policy and ABI to rules, paths below writable roots |
 //! | 4 | [`descriptors`], [`capabilities`] | what is inherited, what root loses |
 //! | 5 | [`launch`] | the ordered steps |
+//! | 5 | [`surface`] | the system calls of each step, and of the other commands |
 //! | 6 | [`supervise`] | the parent: spawn, verification, cgroup, `sandbox-run` |
 //! | 7 | [`check`], [`report`] | `sandbox-check`: what a launch would do; `sandbox-report`: what is enforced |
+//! | 7 | [`audit`] | `sandbox-audit`: the system call surface, from the tables |
 //! | 8 | [`cli`] | arguments, usage, dispatch |
 //!
 //! Deciding functions are pure and take the ABI, the architecture and the mode as values; effects sit in
@@ -116,10 +118,14 @@ pub mod landlock;
 
 #[doc(hidden)]
 pub mod launch;
+#[doc(hidden)]
+pub mod surface;
 
 #[doc(hidden)]
 pub mod supervise;
 
+#[doc(hidden)]
+pub mod audit;
 #[doc(hidden)]
 pub mod check;
 #[doc(hidden)]

@@ -12,9 +12,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use oarbank_agent::surface::{FAILURE, LAUNCH};
 use support::{Outcome, Policy, Run, Scene, as_each, skip};
 
 /// The descriptors that the launch is given: one to be told, one to pass on.
@@ -117,6 +119,19 @@ struct Way {
     kept: Option<Kept>,
     /// Root whose bounding set is empty, as in some containers.
     bare_root: bool,
+}
+
+impl Way {
+    /// Whether this user can launch so; says that it is skipped where the host is what keeps it from that.
+    fn can_be_made(&self, scene: &Scene) -> bool {
+        if let Some(Kept::Nameless(directory)) = self.kept
+            && let Err(error) = nameless(directory)
+        {
+            skip(&format!("no file without a name in {directory}: {error}"));
+            return false;
+        }
+        !self.bare_root || scene.who.is_root()
+    }
 }
 
 const PLAIN: Way = Way {
@@ -499,13 +514,7 @@ fn every_call_may_fail_in_every_way() {
         let place = Place::new(scene);
         let (mut tried, mut lines) = (BTreeSet::new(), BTreeSet::new());
         for (turn, way) in WAYS.iter().enumerate() {
-            if way.bare_root && !scene.who.is_root() {
-                continue;
-            }
-            if let Some(Kept::Nameless(directory)) = way.kept
-                && let Err(error) = nameless(directory)
-            {
-                skip(&format!("no file without a name in {directory}: {error}"));
+            if !way.can_be_made(scene) {
                 continue;
             }
             let launch = Launch::new(&place, way);
@@ -549,6 +558,115 @@ fn every_call_may_fail_in_every_way() {
                 "{call} is in the table and in no launch"
             );
         }
+    });
+}
+
+/// The table of the launcher's own calls, held against what it does: each step makes its calls and no other, in order.
+#[test]
+fn every_call_is_that_of_its_step() {
+    if !support::strace_is_here() {
+        return;
+    }
+    // Which calls the table has, by step, and the operation that they were made with.
+    let listed: BTreeSet<Made> = (0..)
+        .zip(&LAUNCH)
+        .flat_map(|(step, row)| row.calls.iter().map(move |own| (step, own)))
+        .flat_map(|(step, own)| {
+            let with = if own.with.is_empty() { &[""] } else { own.with };
+            with.iter().map(move |with| (step, own.name, *with))
+        })
+        .collect();
+    let seen = Mutex::new(BTreeSet::new());
+    as_each(|scene| {
+        let place = Place::new(scene);
+        for way in WAYS.iter().filter(|way| way.can_be_made(scene)) {
+            let trace = Launch::new(&place, way).trace();
+            let made = steps(&trace).unwrap_or_else(|fault| panic!("{}: {fault}", way.name));
+            seen.lock().expect("no panic").extend(made);
+        }
+    });
+    let seen = seen.into_inner().expect("no panic");
+    let never: Vec<_> = listed.difference(&seen).collect();
+    assert!(never.is_empty(), "listed and never made: {never:?}");
+}
+
+/// A call of the table: its step, its name, its operation.
+type Made = (usize, &'static str, &'static str);
+
+/// What a trace has of the table, or where it leaves it.
+fn steps(trace: &[String]) -> Result<BTreeSet<Made>, String> {
+    let mut made = BTreeSet::new();
+    let mut lines = trace.iter().peekable();
+    for (step, row) in LAUNCH.iter().enumerate() {
+        let mut once = row.calls.iter().filter(|own| own.once);
+        let of_step = |line: &&String| {
+            let name = line.split('(').next();
+            row.calls.iter().find(|own| Some(own.name) == name)
+        };
+        while let Some((line, own)) = lines.peek().and_then(|line| Some((line, of_step(line)?))) {
+            let with = match own.with {
+                [] => Some(&""),
+                with => with.iter().find(|with| line.contains(**with)),
+            };
+            let with = with.ok_or(format!(
+                "step {}: other than {:?}: {line}",
+                step + 1,
+                own.with
+            ))?;
+            made.insert((step, own.name, *with));
+            if own.once && once.next().map(|own| own.name) != Some(own.name) {
+                return Err(format!(
+                    "step {}: a second time, or too early: {line}",
+                    step + 1
+                ));
+            }
+            lines.next();
+        }
+        if let Some(own) = once.next() {
+            return Err(format!(
+                "step {}: no {} before {:?}",
+                step + 1,
+                own.name,
+                lines.peek()
+            ));
+        }
+    }
+    match lines.next() {
+        None => Ok(made),
+        Some(line) => Err(format!("in no step of src/surface.rs from here on: {line}")),
+    }
+}
+
+#[test]
+fn a_failure_makes_the_calls_of_the_table() {
+    if !support::strace_is_here() {
+        return;
+    }
+    as_each(|scene| {
+        let log = scene.file("log", "");
+        let argv = [
+            "strace",
+            "-o",
+            &log,
+            scene.agent(),
+            "sandbox-exec",
+            "/nowhere",
+        ];
+        let outcome = scene
+            .plain(&[&argv[..], &["--", "/bin/true"]].concat())
+            .run();
+        outcome.refused(70, "policy", &["ENOENT"]);
+        let text = fs::read_to_string(&log).expect("the log");
+        let calls: Vec<&str> = text
+            .lines()
+            .map(|line| line.split('(').next().expect("a name"))
+            .collect();
+        let listed: Vec<&str> = FAILURE.calls.iter().map(|own| own.name).collect();
+        let ends: Vec<usize> = (0..calls.len())
+            .filter(|&at| calls[at..].starts_with(&listed))
+            .collect();
+        // The last line of a log says how the process ended.
+        assert_eq!(ends, [calls.len() - 1 - listed.len()], "{calls:?}");
     });
 }
 

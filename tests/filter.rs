@@ -12,6 +12,7 @@ use std::process::Command;
 
 use interpreter::{Data, Fault, check, run};
 use linux_raw_sys::ptrace::sock_filter;
+use oarbank_agent::bpf::Listing;
 use oarbank_agent::seccomp::call::Verdict;
 use oarbank_agent::seccomp::filter::{MODES, TABLES, calls, program};
 use oarbank_agent::seccomp::{Architecture, Mode, assemble};
@@ -556,60 +557,114 @@ fn what_is_installed_is_what_is_proved() {
     }
 }
 
-/// The listing of a program, one instruction a line, with names for what numbers mean.
+/// The listing of a program.
 fn listing(code: &[sock_filter], numbers: &BTreeMap<u32, String>) -> String {
-    let word = |offset: u32| match offset {
-        0 => "nr".to_owned(),
-        4 => "arch".to_owned(),
-        _ => format!(
-            "{}(args[{}])",
-            ["low", "high"][offset as usize / 4 % 2],
-            (offset - 16) / 8
-        ),
+    let name = |number: u32| numbers.get(&number).map(String::as_str);
+    let listing = Listing::new(code, &name);
+    listing.lines().map(|line| format!("{line}\n")).collect()
+}
+
+/// The program that a listing says: its lines read again, by its labels alone.
+fn read_back(listing: &str) -> Vec<(u16, u8, u8, u32)> {
+    let lines: Vec<(&str, &str)> = listing.lines().map(|line| line.split_at(14)).collect();
+    let label = |name: &str| {
+        let mut found = (0..lines.len()).filter(|&at| lines[at].0.trim_end() == format!("{name}:"));
+        let at = found.next().unwrap_or_else(|| panic!("no label {name}"));
+        assert_eq!(found.next(), None, "two labels {name}");
+        at
     };
-    let mut loaded = "";
-    let mut lines = Vec::new();
-    for (at, instruction) in code.iter().enumerate() {
-        let sock_filter { code, jt, jf, k } = *instruction;
-        let name = if loaded == "nr" {
-            numbers
-                .get(&k)
-                .map_or(String::new(), |n| format!("   # {n}"))
-        } else {
-            String::new()
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).expect("a number"),
+        None => text.parse().expect("a number"),
+    };
+    let line = |(at, &(_, line)): (usize, &(&str, &str))| {
+        let distance = |name: &str| match name {
+            "next" => 0,
+            name => label(name) - at - 1,
         };
-        let jump = |test: &str| {
-            format!(
-                "if A {test} {k:#x} goto {} else {}{name}",
-                at + 1 + usize::from(jt),
-                at + 1 + usize::from(jf)
-            )
-        };
-        let text = match code {
-            0x20 => {
-                loaded = if k == 0 { "nr" } else { "" };
-                format!("A = {}", word(k))
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["A", "=", word] => {
+                let offset = match word.split_once("(args[") {
+                    None => u32::from(word == "arch") * 4,
+                    Some((half, argument)) => {
+                        16 + 8 * number(argument.trim_end_matches("])"))
+                            + 4 * u32::from(half == "high")
+                    }
+                };
+                (0x20, 0, 0, offset)
             }
-            0x54 => format!("A &= {k:#x}"),
-            0x05 => format!("goto {}", at + 1 + k as usize),
-            0x15 => jump("=="),
-            0x35 => jump(">="),
-            0x45 => jump("&"),
-            _ => format!(
-                "return {}",
-                match k {
-                    ALLOW => "ALLOW",
-                    KILL => "KILL_PROCESS",
-                    EPERM => "EPERM",
-                    EACCES => "EACCES",
-                    ENOSYS => "ENOSYS",
-                    _ => "?",
+            ["A", "&=", mask] => (0x54, 0, 0, number(mask)),
+            ["goto", to] => (0x05, 0, 0, distance(to) as u32),
+            ["return", answer] => {
+                let answers = [
+                    ("ALLOW", ALLOW),
+                    ("KILL_PROCESS", KILL),
+                    ("EPERM", EPERM),
+                    ("EACCES", EACCES),
+                    ("ENOSYS", ENOSYS),
+                ];
+                let answer = answers.iter().find(|(name, _)| *name == answer);
+                (0x06, 0, 0, answer.expect("an answer").1)
+            }
+            ["if", "A", test, k, "goto", yes, "else", no, ..] => {
+                let code = match test {
+                    "==" => 0x15,
+                    ">=" => 0x35,
+                    "&" => 0x45,
+                    other => panic!("{other}"),
+                };
+                (code, distance(yes) as u8, distance(no) as u8, number(k))
+            }
+            _ => panic!("{line}"),
+        }
+    };
+    lines.iter().enumerate().map(line).collect()
+}
+
+#[test]
+fn a_listing_says_the_program_and_where_each_check_is() {
+    for_each_filter(|architecture, mode, code, numbers| {
+        let listing = listing(code, numbers);
+        let fields: Vec<_> = code.iter().map(|i| (i.code, i.jt, i.jf, i.k)).collect();
+        assert_eq!(read_back(&listing), fields, "{architecture:?} {mode:?}");
+        let lines: Vec<&str> = listing.lines().collect();
+        // The label of the first load of an argument is the name of the call that comes there.
+        for (&nr, name) in numbers {
+            let mut first = None;
+            let reached = |at: usize| {
+                if code[at].code == 0x20 && code[at].k >= 16 {
+                    first.get_or_insert(at);
                 }
-            ),
-        };
-        lines.push(format!("{at:4}  {text}\n"));
-    }
-    lines.concat()
+            };
+            let arch = audit_arch(architecture);
+            run(
+                code,
+                &Data {
+                    nr,
+                    arch,
+                    args: [0; 6],
+                },
+                reached,
+            )
+            .expect("total");
+            if let Some(line) = first.map(|at| lines[at]) {
+                assert!(
+                    line.starts_with(&format!("{name}: ")),
+                    "{mode:?} {name}: {line}"
+                );
+            }
+        }
+        // A number that the search compares with stands beside its name.
+        for (line, name) in lines.iter().filter_map(|line| line.split_once("   # ")) {
+            let k = line
+                .split_whitespace()
+                .skip_while(|word| *word != "A")
+                .nth(2);
+            let k = k.and_then(|k| k.parse().ok()).expect("a number");
+            assert_eq!(numbers[&k], name, "{line}");
+        }
+    });
 }
 
 #[test]

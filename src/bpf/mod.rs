@@ -2,6 +2,8 @@
 
 pub mod assembler;
 pub mod instruction;
+pub mod listing;
 
 pub use assembler::{Assembler, Label};
 pub use instruction::Instruction;
+pub use listing::Listing;

@@ -13,6 +13,8 @@ Commands:
   sandbox-verify PID                              whether a process is confined
   sandbox-report [--json | --text]                what this host can enforce
   sandbox-check [--json] POLICY.json [-- ARGV...] what a launch would do
+  sandbox-audit [--text | --json | --bpf] [POLICY.json]
+                                                  every system call, of both sides
 
 `oarbank-agent COMMAND --help` tells more.
 ";
@@ -145,6 +147,27 @@ Exit status: that of sandbox-exec at that point, with the same message
   64  usage
   70  something could not be applied in full
   71  the exec would fail
+";
+
+/// `sandbox-audit --help`.
+pub(super) const AUDIT: &str = "\
+Usage: oarbank-agent sandbox-audit [--text | --json | --bpf] [POLICY.json]
+       oarbank-agent sandbox-audit --help | --version
+
+Tells the system calls that the launcher makes, step by step, what becomes of each one
+that a module makes, and the filter itself. The filter is that of the policy; without
+one, that of an empty policy.
+
+Options:
+  --text   for reading; the default
+  --json   one JSON object
+  --bpf    the filter alone, struct sock_filter after struct sock_filter, as the
+           kernel gets it (bwrap --seccomp FD, setpriv --seccomp-filter FILE)
+
+Exit status:
+  0   it was printed
+  64  usage
+  70  the policy can't be read or is wrong, or the output can't be written
 ";
 
 /// `--version`.

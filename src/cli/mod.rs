@@ -5,12 +5,14 @@ mod options;
 
 use core::ffi::CStr;
 
+use crate::audit::{self, Format};
 use crate::check;
 use crate::error::print::print;
 use crate::error::{Cause, Error, Exit, Step, Subject};
 use crate::launch::{self, launch};
 use crate::output::{self, Output};
 use crate::report;
+use crate::seccomp::Mode;
 use crate::supervise::cgroup::{CPU_PERIOD, Limits};
 use crate::supervise::run::{self, Memory, Place};
 use crate::supervise::verify;
@@ -26,6 +28,7 @@ enum Command {
     Verify(i32),
     Check(check::Request),
     Report { json: bool },
+    Audit(Option<&'static CStr>, Format),
 }
 
 /// Does what the arguments say and ends the process, or becomes the module.
@@ -56,6 +59,7 @@ fn perform(
         }
         Command::Check(request) => check(request, memory),
         Command::Report { json } => report(json, memory),
+        Command::Audit(policy, format) => audit(policy, format, memory),
         Command::Print(text) => show(text),
     }
 }
@@ -75,6 +79,19 @@ fn check(request: check::Request, memory: &'static mut Memory) -> Result<u8, Err
 fn report(json: bool, memory: &mut Memory) -> Result<u8, Error<'static>> {
     let found = report::probe(&mut memory.launch);
     report::print(&found, json, &mut memory.line).map(|()| u8::from(found.no_backend.is_some()))
+}
+
+#[inline(never)]
+fn audit(
+    policy: Option<&'static CStr>,
+    format: Format,
+    memory: &'static mut Memory,
+) -> Result<u8, Error<'static>> {
+    let mode = match policy {
+        Some(policy) => launch::mode(&memory.launch.policy(policy)?.0),
+        None => Mode::OF_EMPTY_POLICY,
+    };
+    audit::print(mode, format, &mut memory.line).map(|()| 0)
 }
 
 #[inline(never)]
@@ -100,6 +117,7 @@ fn parse(
         b"sandbox-verify" => parse_verify(words),
         b"sandbox-report" => parse_report(words),
         b"sandbox-check" => parse_check(words, environment),
+        b"sandbox-audit" => parse_audit(words),
         word if word.starts_with(b"-") => {
             Err(wrong_word(name, "no such option; see oarbank-agent --help"))
         }
@@ -322,6 +340,35 @@ fn parse_report(mut words: Words) -> Result<Command, Error<'static>> {
     words.end()?;
     let json = json.unwrap_or_else(|| !output::is_terminal());
     Ok(Command::Report { json })
+}
+
+/// `sandbox-audit [--text | --json | --bpf] [POLICY.json]`
+fn parse_audit(mut words: Words) -> Result<Command, Error<'static>> {
+    let mut format = None;
+    while let Some(given) = words.option() {
+        let asked = match given.word.to_bytes() {
+            b"--help" => return print_alone(words, help::AUDIT),
+            b"--version" => return print_alone(words, help::VERSION),
+            b"--text" => Format::Text,
+            b"--json" => Format::Json,
+            b"--bpf" => Format::Bpf,
+            _ => {
+                return Err(wrong_word(
+                    given.word,
+                    "no such option; see oarbank-agent sandbox-audit --help",
+                ));
+            }
+        };
+        if format.replace(asked).is_some() {
+            return Err(wrong("only one of --text, --json and --bpf may be given"));
+        }
+    }
+    let policy = words.next();
+    if policy == Some(c"--") {
+        return Err(wrong("nothing is run here: no \"--\""));
+    }
+    words.end()?;
+    Ok(Command::Audit(policy, format.unwrap_or(Format::Text)))
 }
 
 fn wrong(reason: &'static str) -> Error<'static> {

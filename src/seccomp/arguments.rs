@@ -9,7 +9,7 @@ use crate::bpf::instruction::Test::{AnyBit, Equal};
 use crate::bpf::{Assembler, Label};
 
 /// The `ioctl` commands that are refused, with the reason.
-const IOCTLS: [(u32, &str); 13] = [
+pub const IOCTLS: [(u32, &str); 13] = [
     (TIOCSTI, "types into the caller's terminal"),
     (TIOCLINUX, "types into the caller's terminal"),
     (

@@ -29,6 +29,9 @@ pub struct Mode {
 pub const MODES: usize = 8;
 
 impl Mode {
+    /// That of a policy in which every field is missing.
+    pub const OF_EMPTY_POLICY: Self = Self::from_index(0);
+
     /// The mode of a number below [`MODES`].
     pub const fn from_index(index: usize) -> Self {
         Mode {
@@ -107,7 +110,7 @@ const fn targets(
             let mut call = 0;
             while call < calls.len() {
                 if let Some(number) = calls[call].number(architecture) {
-                    targets[number] = match calls[call].verdict {
+                    targets[number] = match in_mode(calls[call].verdict, mode) {
                         Verdict::Allow => tails.allow,
                         Verdict::Refuse(Answer::Eperm) => tails.eperm,
                         Verdict::Refuse(Answer::Enosys) => tails.enosys,
@@ -132,12 +135,31 @@ pub fn calls() -> impl Iterator<Item = &'static Call> {
     TABLES.into_iter().flatten().flat_map(|group| group.calls)
 }
 
-/// The instructions of a check, or the answer where the mode leaves nothing to ask.
+/// The call of a number, with its group.
+pub fn find(architecture: Architecture, number: usize) -> Option<(&'static Group, &'static Call)> {
+    TABLES.into_iter().flatten().find_map(|group| {
+        let mut calls = group.calls.iter();
+        let call = calls.find(|call| call.number(architecture) == Some(number))?;
+        Some((group, call))
+    })
+}
+
+/// What becomes of a call in a mode: a check that the mode leaves nothing to ask is its answer.
+pub const fn in_mode(verdict: Verdict, mode: Mode) -> Verdict {
+    match verdict {
+        Verdict::Decide(Check::Memfd) if mode.exec_rw => Verdict::Allow,
+        Verdict::Decide(Check::Socket) if !mode.tcp && !mode.broker => {
+            Verdict::Refuse(Answer::Eperm)
+        }
+        verdict => verdict,
+    }
+}
+
+/// The instructions of a check.
 const fn decide(a: &mut Assembler, check: Check, mode: Mode, tails: &Tails) -> Label {
     match check {
         Check::Clone => clone::clone(a, tails),
         Check::Ioctl => arguments::ioctl(a, tails),
-        Check::Memfd if mode.exec_rw => tails.allow,
         Check::Memfd => arguments::memfd_create(a, tails),
         Check::Mknod => arguments::mknod(a, 1, tails),
         Check::Mknodat => arguments::mknod(a, 2, tails),
@@ -146,7 +168,6 @@ const fn decide(a: &mut Assembler, check: Check, mode: Mode, tails: &Tails) -> L
         Check::Sendmsg => sockets::send_flags(a, 2, tails),
         Check::Sendto => sockets::send_flags(a, 3, tails),
         Check::Setsockopt => sockets::setsockopt(a, tails),
-        Check::Socket if !mode.tcp && !mode.broker => tails.eperm,
         Check::Socket => sockets::socket(a, mode, tails),
         Check::Socketpair => sockets::socketpair(a, tails),
     }
