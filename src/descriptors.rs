@@ -17,6 +17,9 @@ const CONFINED: &[u8] = b"OARBANK_CONFINED=";
 /// The standard descriptors, which stay the caller's.
 const STANDARD: [&str; 3] = ["standard input", "standard output", "standard error"];
 
+/// Where messages go.
+const STANDARD_ERROR: i32 = 2;
+
 /// A descriptor that is told once the sandbox holds.
 #[derive(Clone, Copy, Debug)]
 pub struct Confined(BorrowedFd<'static>);
@@ -78,12 +81,18 @@ fn close_unnamed() -> Result<bool, Error<'static>> {
     Ok(unlinked)
 }
 
-/// For a process that goes on beside the module: closes now what [`apply`] would let the exec close, but for `own`.
-/// To be called before this process opens anything.
-pub fn close_others(environment: &Vector<'_>, own: Option<i32>) -> Result<(), Error<'static>> {
+/// For a process that goes on beside the module: closes now what [`apply`] would let the exec close, but for `confined`
+/// and `own`. To be called while nothing is open that this process has opened.
+pub fn close_others(
+    environment: &Vector<'_>,
+    confined: Option<Confined>,
+    own: Option<i32>,
+) -> Result<(), Error<'static>> {
+    let confined = confined.map(|confined| confined.number());
     let mut first = 3;
     loop {
         let next = named(environment)
+            .chain(confined)
             .chain(own)
             .filter(|&number| number >= first)
             .min();
@@ -103,7 +112,8 @@ pub fn close_others(environment: &Vector<'_>, own: Option<i32>) -> Result<(), Er
 /// end of it sees the module's end. Standard error stays, for messages.
 pub fn close_given(environment: &Vector<'_>, confined: Option<Confined>) {
     let confined = confined.map(|confined| confined.number());
-    for number in [0, 1].into_iter().chain(named(environment)).chain(confined) {
+    let all = [0, 1].into_iter().chain(named(environment)).chain(confined);
+    for number in all.filter(|&number| number != STANDARD_ERROR) {
         // Closed already, or never open.
         let _ = fs::inherited(number).and_then(fs::close_inherited);
     }

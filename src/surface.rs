@@ -179,6 +179,7 @@ pub const OTHERS: &[Row] = &[
         name: "cgroups",
         why: "the leaf of sandbox-run, and what is read of it",
         calls: &[
+            any("fchmodat", &[]),
             any("flock", &[]),
             any("mkdirat", &[]),
             any("pread64", &[]),

@@ -180,9 +180,11 @@ fn front(
             Cause::Reason("a variable names this descriptor, which the module must not get"),
         ));
     }
-    descriptors::close_others(&environment, status_fd)?;
     let descriptors::Settled { confined, unlinked } = descriptors::apply(&mut environment)?;
-    let sandbox = Sandbox::read(policy, memory)?;
+    // The policy may lie at an inherited descriptor; its own was closed again.
+    let (policy, space, _) = memory.policy(policy)?;
+    descriptors::close_others(&environment, confined, status_fd)?;
+    let sandbox = Sandbox::prepare(&policy, space)?;
     descriptors::check_memory_files(&environment, unlinked, sandbox.exec_rw())?;
     let verify = verify::Base::of_this_thread()?;
     let (container, reason) = contain(place, &limits, base)?;
