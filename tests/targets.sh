@@ -14,6 +14,7 @@ fail() { printf 'targets: %s\n' "$*" >&2; exit 1; }
 if [ ! -e "$cache/complete" ]; then
     rm -rf "$cache"
     mkdir -p "$cache/packages" "$root"
+    apt-get update -q
     version=$(apt-cache depends libstd-rust-web-dev | sed -n 's/.*Depends: \(libstd-rust-web-[0-9.]*\)$/\1/p')
     llvm=$(apt-cache depends "$version" | sed -n 's/.*Depends: \(libllvm[0-9]*\)$/\1/p' | head -n 1)
     (cd "$cache/packages" && apt-get download -q rustc-web rust-web-src libstd-rust-web-dev "$version" ${llvm:+"$llvm"} qemu-user-static)
