@@ -1231,7 +1231,7 @@ fn a_thousand_runs_and_fifty_at_once_leave_nothing() {
                 assert_eq!(outcome.code, Some(0), "{outcome:?}");
             }
         };
-        runs(250);
+        runs(1000);
         // At once: each of them lives until all do.
         let work = trial.scene.dir(if trial.cgroup.is_some() {
             "leaf"
