@@ -79,7 +79,7 @@ fn launch<'a>(
     descriptors::check_memory_files(&environment, unlinked, policy.exec_rw)?;
     let mut places = Places::new(arena);
     let abi = abi::probe()?;
-    report.member("landlock_abi", &abi.number());
+    report.abi(abi);
     report.begin_list("rules");
     let prepared =
         Sandbox::prepare_seeing(&policy, space, &mut |seen| report.rule(&seen, &mut places));

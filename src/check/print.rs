@@ -117,8 +117,16 @@ impl<'a> Report<'a> {
         }
     }
 
+    pub(super) fn abi(&mut self, abi: Abi) {
+        self.member("landlock_abi", &abi.number());
+        if !self.json {
+            self.output
+                .text(format_args!("landlock: ABI {}\n", abi.number()));
+        }
+    }
+
     /// A member of the object, which is not the first.
-    pub(super) fn member(&mut self, name: &str, value: &impl Serialize) {
+    fn member(&mut self, name: &str, value: &impl Serialize) {
         if self.json {
             self.output.text(format_args!(",\"{name}\":"));
             self.output.json(value, self.room);
