@@ -1,0 +1,461 @@
+//! The suites on other kernels: `cargo test --test kernels -- --ignored --nocapture`.
+//!
+//! Each kernel boots in an emulator with an initramfs that holds the launcher, the probe, the statically linked suites and
+//! a static shell, and nothing else: no /usr, no libc, no /etc. Kernels, emulator and shell are fetched once by
+//! `tests/kernels/fetch.sh` into a folder outside the repository (`OARBANK_KERNELS`). `OARBANK_KERNEL=7.3` runs one of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// A guest: a kernel by its version's start, more of its command line, and the Landlock ABI that it must have.
+struct Guest {
+    kernel: &'static str,
+    more: &'static str,
+    abi: Abi,
+}
+
+/// What a kernel has of Landlock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Abi {
+    /// Nothing: this is what a launch says.
+    None(&'static str),
+    /// This version, from 3 on.
+    Has(u32),
+}
+
+const GUESTS: [Guest; 9] = [
+    guest(
+        "5.10.0",
+        "",
+        Abi::None("ENOSYS (this kernel has no Landlock)"),
+    ),
+    guest(
+        "6.1.0",
+        "",
+        Abi::None("needs Landlock ABI 3 (Linux 6.2), this kernel has ABI 2"),
+    ),
+    guest("6.12", "lsm=lockdown,yama", Abi::None("EOPNOTSUPP (")),
+    guest("6.12", "", Abi::Has(6)),
+    guest("6.18", "", Abi::Has(7)),
+    guest("7.0", "", Abi::Has(8)),
+    guest("7.1", "", Abi::Has(9)),
+    guest("7.2", "", Abi::Has(10)),
+    guest("7.3", "", Abi::Has(11)),
+];
+
+const fn guest(kernel: &'static str, more: &'static str, abi: Abi) -> Guest {
+    Guest { kernel, more, abi }
+}
+
+/// The suites that run in a guest.
+const SUITES: [&str; 7] = [
+    "escapes",
+    "grants",
+    "launch",
+    "policy",
+    "filter_kernel",
+    "check",
+    "run",
+];
+
+/// What a guest may skip: it holds nothing but the launcher, a shell and the suites.
+const MAY_SKIP: [&str; 3] = ["no python3", "no strace", "no /usr"];
+
+/// How long one guest may take.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Guests that run at the same time.
+const AT_ONCE: usize = 2;
+
+#[test]
+#[ignore = "fetches 400 MB and boots nine kernels"]
+fn the_suites_hold_on_every_kernel() {
+    let folder = fetch();
+    let initramfs = Initramfs::build(&folder);
+    let only = std::env::var("OARBANK_KERNEL").ok();
+    let guests: Vec<&Guest> = GUESTS
+        .iter()
+        .filter(|guest| only.as_deref().is_none_or(|only| guest.kernel == only))
+        .collect();
+    assert!(!guests.is_empty(), "no kernel {only:?} in the list");
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|threads| {
+        for _ in 0..AT_ONCE {
+            threads.spawn(|| {
+                while let Some(guest) = guests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let start = Instant::now();
+                    let said = boot(&folder, guest, &initramfs);
+                    let result = read(guest, &said);
+                    let seconds = start.elapsed().as_secs();
+                    println!(
+                        "{} {}: {} ({seconds} s)",
+                        guest.kernel,
+                        guest.more,
+                        result.line()
+                    );
+                    failures.lock().expect("no panic").extend(result.failures);
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("no panic");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    println!(
+        "the newest kernel that was run: {}",
+        guests.last().expect("one").kernel
+    );
+}
+
+/// The folder with kernels, emulator and shell.
+fn fetch() -> PathBuf {
+    let cache = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let folder = cache("OARBANK_KERNELS").unwrap_or_else(|| {
+        cache("XDG_CACHE_HOME")
+            .or_else(|| cache("HOME").map(|home| home.join(".cache")))
+            .expect("a home")
+            .join("oarbank-kernels")
+    });
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/fetch.sh");
+    let fetched = Command::new("bash")
+        .arg(script)
+        .arg(&folder)
+        .stdout(Stdio::null())
+        .status();
+    assert!(fetched.expect("bash").success(), "the kernels can't be had");
+    folder
+}
+
+/// The file system of a guest: a cpio archive (`Documentation/driver-api/early-userspace/buffer-format.rst`).
+struct Initramfs {
+    /// For kernels from ABI 3 on.
+    full: PathBuf,
+    /// For those below: the launcher and a script.
+    small: PathBuf,
+}
+
+impl Initramfs {
+    fn build(folder: &Path) -> Self {
+        let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let target = own.join("target/guest");
+        let built = Command::new(env!("CARGO"))
+            .args([
+                "test",
+                "--release",
+                "--locked",
+                "--no-run",
+                "--message-format=json",
+            ])
+            .args(["--target", "x86_64-unknown-linux-gnu"])
+            .env("CARGO_TARGET_DIR", &target)
+            .env("RUSTFLAGS", "-C target-feature=+crt-static")
+            .current_dir(own)
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("cargo");
+        assert!(
+            built.status.success(),
+            "the suites can't be built for a guest"
+        );
+        let messages = String::from_utf8(built.stdout).expect("JSON");
+        let executables: BTreeSet<&str> = messages
+            .split("\"executable\":\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+            .collect();
+        let mut full = Archive::new();
+        full.shell(folder);
+        let mut tests = String::new();
+        for path in &executables {
+            let name = Path::new(path)
+                .file_name()
+                .and_then(|name| name.to_str())
+                .expect("text");
+            let suite = name.rsplit_once('-').map_or(name, |(suite, _)| suite);
+            if SUITES.contains(&suite) {
+                tests += &format!("{path} --test-threads=4\n");
+            }
+            // The launcher and the probe lie where the suites were told to look for them.
+            if SUITES.contains(&suite) || ["oarbank-agent", "probe"].contains(&suite) {
+                full.file(path, &fs::read(path).expect("built"), 0o755);
+            }
+        }
+        assert_eq!(tests.lines().count(), SUITES.len(), "{executables:?}");
+        full.file("/tests", tests.as_bytes(), 0o644);
+        let mut small = Archive::new();
+        small.shell(folder);
+        let agent = executables
+            .iter()
+            .find(|path| path.ends_with("/oarbank-agent"))
+            .expect("built");
+        small.file(
+            "/bin/oarbank-agent",
+            &fs::read(agent).expect("built"),
+            0o755,
+        );
+        small.file("/bin/refused", include_bytes!("kernels/refused"), 0o755);
+        small.file("/tests", b"/bin/refused\n", 0o644);
+        Initramfs {
+            full: full.write(folder, "full"),
+            small: small.write(folder, "small"),
+        }
+    }
+}
+
+struct Archive {
+    bytes: Vec<u8>,
+    directories: BTreeSet<PathBuf>,
+}
+
+impl Archive {
+    fn new() -> Self {
+        let mut archive = Archive {
+            bytes: Vec::new(),
+            directories: BTreeSet::new(),
+        };
+        for directory in ["/proc", "/sys", "/dev", "/tmp", "/var/tmp", "/root"] {
+            archive.directories_to(Path::new(directory));
+            archive.directory(Path::new(directory));
+        }
+        archive.entry("/dev/console", &[], 0o020600, (5, 1));
+        archive.file("/init", include_bytes!("kernels/init"), 0o755);
+        archive
+    }
+
+    /// The shell, and every program that it is too.
+    fn shell(&mut self, folder: &Path) {
+        let shell = ["bin/busybox", "usr/bin/busybox"]
+            .map(|name| folder.join("root").join(name))
+            .into_iter()
+            .find(|path| path.exists())
+            .expect("fetched");
+        self.file("/bin/busybox", &fs::read(&shell).expect("fetched"), 0o755);
+        let list = Command::new(&shell)
+            .arg("--list")
+            .output()
+            .expect("a static program");
+        for name in String::from_utf8(list.stdout).expect("names").lines() {
+            if name != "busybox" {
+                self.entry(&format!("/bin/{name}"), b"busybox", 0o120777, (0, 0));
+            }
+        }
+    }
+
+    fn file(&mut self, path: &str, contents: &[u8], mode: u32) {
+        self.directories_to(Path::new(path));
+        self.entry(path, contents, 0o100000 | mode, (0, 0));
+    }
+
+    fn directories_to(&mut self, path: &Path) {
+        let above: Vec<&Path> = path.ancestors().skip(1).collect();
+        for directory in above.into_iter().rev() {
+            self.directory(directory);
+        }
+    }
+
+    fn directory(&mut self, path: &Path) {
+        if path != Path::new("/") && self.directories.insert(path.to_owned()) {
+            let mode = if path.ends_with("tmp") {
+                0o041777
+            } else {
+                0o040755
+            };
+            self.entry(path.to_str().expect("text"), &[], mode, (0, 0));
+        }
+    }
+
+    fn entry(&mut self, path: &str, contents: &[u8], mode: u32, device: (u32, u32)) {
+        let name = path.trim_start_matches('/');
+        let inode = self.bytes.len() as u32 + 1;
+        let fields = [
+            inode,
+            mode,
+            0,
+            0,
+            1,
+            0,
+            contents.len() as u32,
+            0,
+            0,
+            device.0,
+            device.1,
+            name.len() as u32 + 1,
+            0,
+        ];
+        self.bytes.extend(b"070701");
+        for field in fields {
+            self.bytes.extend(format!("{field:08x}").bytes());
+        }
+        for part in [&[name.as_bytes(), b"\0"].concat(), contents] {
+            self.bytes.extend(part);
+            self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        }
+    }
+
+    fn write(mut self, folder: &Path, name: &str) -> PathBuf {
+        self.entry("TRAILER!!!", &[], 0, (0, 0));
+        let path = folder.join(format!("{name}.{}.cpio", std::process::id()));
+        fs::write(&path, &self.bytes).expect("own folder");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("own file");
+        path
+    }
+}
+
+impl Drop for Initramfs {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.full);
+        let _ = fs::remove_file(&self.small);
+    }
+}
+
+/// Boots a guest and returns what it said.
+fn boot(folder: &Path, guest: &Guest, initramfs: &Initramfs) -> String {
+    let root = folder.join("root");
+    let file = |name: &str| root.join(name).into_os_string();
+    let libraries = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"]
+        .map(|name| file(name).into_string().expect("text"));
+    let append = format!(
+        "console=ttyS0 panic=-1 quiet acpi=off cryptomgr.notests nokaslr mitigations=off initcall_blacklist=\
+         load_system_certificate_list,jent_mod_init,bpf_tcp_ca_kfunc_init,bpf_dummy_struct_ops_init,crypto_kdf108_init {}",
+        guest.more
+    );
+    let archive = match guest.abi {
+        Abi::None(_) => &initramfs.small,
+        Abi::Has(_) => &initramfs.full,
+    };
+    let seconds = LIMIT.as_secs().to_string();
+    let said = Command::new("timeout")
+        .args(["--signal=KILL", &seconds])
+        .arg(file("lib64/ld-linux-x86-64.so.2"))
+        .args(["--library-path", &libraries.join(":")])
+        .arg(file("usr/bin/qemu-system-x86_64"))
+        .arg("-L")
+        .arg(file("usr/share/qemu"))
+        .arg("-L")
+        .arg(file("usr/share/seabios"))
+        .args([
+            "-M",
+            "pc,usb=off,smm=off,vmport=off",
+            "-accel",
+            "tcg,thread=single",
+        ])
+        .args([
+            "-icount",
+            "shift=2,sleep=off",
+            "-cpu",
+            "max",
+            "-smp",
+            "1",
+            "-m",
+            "1024",
+        ])
+        .args([
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-serial",
+            "stdio",
+            "-no-reboot",
+        ])
+        .arg("-kernel")
+        .arg(folder.join("kernels").join(guest.kernel).join("vmlinuz"))
+        .arg("-initrd")
+        .arg(archive)
+        .args(["-append", &append])
+        .env("QEMU_MODULE_DIR", file("usr/lib/x86_64-linux-gnu/qemu"))
+        .stdin(Stdio::null())
+        .output()
+        .expect("timeout");
+    String::from_utf8_lossy(&said.stdout).into_owned()
+}
+
+/// What came of a guest.
+struct Outcome {
+    release: String,
+    passed: usize,
+    skipped: usize,
+    failures: Vec<String>,
+}
+
+impl Outcome {
+    fn line(&self) -> String {
+        let Outcome {
+            release,
+            passed,
+            skipped,
+            failures,
+        } = self;
+        format!(
+            "Linux {release}: {passed} passed, {skipped} skipped, {} failed",
+            failures.len()
+        )
+    }
+}
+
+/// Reads what a guest said. Whatever is missing is a failure.
+fn read(guest: &Guest, said: &str) -> Outcome {
+    let who = format!("{} {}", guest.kernel, guest.more);
+    let mut outcome = Outcome {
+        release: String::new(),
+        passed: 0,
+        skipped: 0,
+        failures: Vec::new(),
+    };
+    let mut ends: BTreeMap<String, String> = BTreeMap::new();
+    let mut suite = String::new();
+    for line in said.lines().map(|line| line.trim_end_matches('\r')) {
+        if let Some(release) = line.strip_prefix("=== kernel ") {
+            outcome.release = release.to_owned();
+        } else if let Some(name) = line.strip_prefix("=== run ") {
+            suite = name.to_owned();
+        } else if let Some(code) = line.strip_prefix("=== end ") {
+            ends.insert(suite.clone(), code.to_owned());
+        } else if let Some(reason) = line.strip_prefix("SKIPPED ") {
+            outcome.skipped += 1;
+            if !MAY_SKIP.iter().any(|known| reason.contains(known)) {
+                outcome
+                    .failures
+                    .push(format!("{who}: skipped without leave: {reason}"));
+            }
+        } else if line.starts_with("test ") && line.ends_with(" ... ok") {
+            outcome.passed += 1;
+        } else if line.starts_with("test ") && line.ends_with("FAILED") {
+            outcome.failures.push(format!("{who}: {suite}: {line}"));
+        }
+    }
+    let (expected, what) = match guest.abi {
+        Abi::None(message) => (1, message),
+        Abi::Has(_) => (SUITES.len(), "\"landlock_abi\""),
+    };
+    let well = ends.values().filter(|code| *code == "0").count();
+    if well != expected || !said.contains("=== done") {
+        let last: Vec<&str> = said.lines().rev().take(40).collect();
+        let last: Vec<&str> = last.into_iter().rev().collect();
+        outcome.failures.push(format!(
+            "{who}: ended as {ends:?}, at last:\n{}",
+            last.join("\n")
+        ));
+    }
+    match guest.abi {
+        Abi::None(_) if !said.contains(what) => outcome
+            .failures
+            .push(format!("{who}: did not say {what:?}")),
+        Abi::None(_) => outcome.passed += 1,
+        Abi::Has(abi)
+            if !said.contains(&format!("=== abi {abi}\n"))
+                && !said.contains(&format!("=== abi {abi}\r\n")) =>
+        {
+            outcome
+                .failures
+                .push(format!("{who}: its Landlock ABI is not {abi}"));
+        }
+        Abi::Has(_) => {}
+    }
+    outcome
+}
