@@ -84,11 +84,14 @@ fn reason(group: &Group, call: &Call) -> &'static str {
     }
 }
 
-/// The commands of `ioctl` that are refused one by one, with the reason; other calls have none.
-const fn commands(call: &Call) -> &'static [(u32, &'static str)] {
+/// Numbers, each with the reason why it is refused.
+type Refused = &'static [(u32, &'static str)];
+
+/// The commands of `ioctl` that are refused, one by one and by their types; other calls have none.
+const fn commands(call: &Call) -> (Refused, Refused) {
     match call.verdict {
-        Verdict::Decide(Check::Ioctl) => &arguments::IOCTLS,
-        _ => &[],
+        Verdict::Decide(Check::Ioctl) => (&arguments::IOCTLS, &arguments::IOCTL_TYPES),
+        _ => (&[], &[]),
     }
 }
 
@@ -126,8 +129,12 @@ fn text(output: &mut Output, mode: Mode) {
                     output.text(format_args!(": {}", call.reason));
                 }
                 output.bytes(b"\n");
-                for (command, reason) in commands(call) {
-                    output.text(format_args!("        {command:#010x} {reason}\n"));
+                let (commands, types) = commands(call);
+                for (command, reason) in commands {
+                    output.text(format_args!("        not {command:#010x}: {reason}\n"));
+                }
+                for (kind, reason) in types {
+                    output.text(format_args!("        not type {kind:#04x}: {reason}\n"));
                 }
             }
         }
@@ -276,9 +283,10 @@ impl Serialize for Syscall {
         map.serialize_entry("allows", &allows)?;
         map.serialize_entry("group", self.group.name)?;
         map.serialize_entry("reason", allows.map_or(reason, |_| self.group.reason))?;
-        let commands = commands(self.call);
+        let (commands, types) = commands(self.call);
         if !commands.is_empty() {
             map.serialize_entry("refused_commands", commands)?;
+            map.serialize_entry("refused_types", types)?;
         }
         map.end()
     }

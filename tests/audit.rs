@@ -72,6 +72,9 @@ for row in it["launcher"] + [it["failure"]] + it["other_commands"]:
     print("own", row["step"], row["name"], *(call["name"] for call in row["calls"]), sep="\t")
 for call in it["syscalls"]:
     print("call", call["number"], call["name"], call["verdict"], call["errno"], call["allows"], call["reason"], sep="\t")
+    for kind in ("refused_commands", "refused_types"):
+        for number, reason in call.get(kind, []):
+            print(kind, number, reason, sep="\t")
 for line in it["filter"]:
     print("line", line, sep="\t")
 print("count", it["instructions"], it["architecture"], *sorted(it["unknown"].values()), sep="\t")
@@ -152,6 +155,42 @@ fn every_verdict_is_that_of_the_program() {
             assert_eq!(architecture, "x86_64");
             assert_eq!(*count, program.len().to_string());
             assert_eq!(rows["line"].len(), program.len());
+        }
+    });
+}
+
+#[test]
+fn the_refused_commands_of_ioctl_are_those_of_the_program() {
+    as_each(|scene| {
+        let program = program(&audit(scene, &["--bpf"]).out);
+        let is_refused = |command: u32| {
+            let nr = libc::SYS_ioctl as u32;
+            let args = [0, command.into(), 0, 0, 0, 0];
+            let arch = AUDIT_ARCH_X86_64;
+            let outcome = run(&program, &Data { nr, arch, args }, |_| {}).expect("total");
+            outcome.answer != 0x7fff_0000
+        };
+        let rows = flattened(scene, &[]);
+        let text = audit(scene, &[]).success();
+        let numbers = |kind| -> BTreeSet<u32> {
+            let number = |row: &Vec<String>| row[0].parse().expect("a number");
+            rows[kind].iter().map(number).collect()
+        };
+        let (commands, types) = (numbers("refused_commands"), numbers("refused_types"));
+        // Every command without a direction and a size, and every constant that the program compares with.
+        let compared = program.iter().map(|instruction| instruction.k);
+        for command in (0..=0xffff).chain(compared).chain(commands.iter().copied()) {
+            // FICLONE, FICLONERANGE, FIDEDUPERANGE.
+            let clone = [0x4004_9409, 0x4020_940d, 0xc018_9436].contains(&command);
+            let listed =
+                commands.contains(&command) || types.contains(&(command >> 8 & 0xff)) && !clone;
+            assert_eq!(is_refused(command), listed, "{command:#x}");
+        }
+        for command in commands {
+            assert!(text.contains(&format!("\n        not {command:#010x}: ")));
+        }
+        for kind in types {
+            assert!(text.contains(&format!("\n        not type {kind:#04x}: ")));
         }
     });
 }

@@ -53,8 +53,14 @@ pub const IOCTLS: [(u32, &str); 13] = [
 ];
 
 /// The command types (bits 8 to 15) of file systems that make, snapshot and remove directories by `ioctl` on a
-/// directory opened for reading, past every Landlock hook: btrfs and bcachefs.
-const IOCTL_TYPES: [u32; 2] = [0x94 << 8, 0xbc << 8];
+/// directory opened for reading, past every Landlock hook.
+pub const IOCTL_TYPES: [(u32, &str); 2] = [
+    (
+        0x94,
+        "btrfs: every command but FICLONE, FICLONERANGE, FIDEDUPERANGE",
+    ),
+    (0xbc, "bcachefs: every command"),
+];
 
 /// The commands of the type of btrfs that every file system has and that ask for descriptors opened accordingly:
 /// FICLONE, FICLONERANGE, FIDEDUPERANGE (`cp --reflink`).
@@ -65,7 +71,7 @@ pub(super) const fn ioctl(a: &mut Assembler, tails: &Tails) -> Label {
     let mut next = tails.allow;
     let mut index = 0;
     while index < IOCTL_TYPES.len() {
-        next = a.jump(Equal(IOCTL_TYPES[index]), tails.eperm, next);
+        next = a.jump(Equal(IOCTL_TYPES[index].0 << 8), tails.eperm, next);
         index += 1;
     }
     next = a.and(0xff00, next);
