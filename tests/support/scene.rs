@@ -149,16 +149,9 @@ impl Scene {
     /// could be inherited by a child of another test, and the exec would fail with ETXTBSY.
     pub(crate) fn program(&self, name: &str, from: &Path) -> String {
         let path = self.path(name);
-        let made = Command::new("install")
-            .args(["-m", "755"])
-            .arg(from)
-            .arg(&path)
-            .status();
-        assert!(
-            made.expect("install").success(),
-            "install {} {path}",
-            from.display()
-        );
+        let made = Command::new("cp").arg(from).arg(&path).status();
+        assert!(made.expect("cp").success(), "cp {} {path}", from.display());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("own file");
         self.give(&path);
         path
     }
