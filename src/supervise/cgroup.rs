@@ -179,23 +179,23 @@ impl Base {
                 })));
             }
         }
-        let write = || fs::write_file(&self.directory, c"cgroup.subtree_control", order.as_bytes());
-        let written = match write() {
-            Err(Errno::BUSY) if self.is_own()? => {
+        // With a process in it the kernel refuses memory, but takes cpu and pids and makes leaves that nothing can be born in
+        // ("domain invalid"). The root alone, which has no type, may have both.
+        let is_root = fs::open_at(&self.directory, c"cgroup.type", OFlags::RDONLY).is_err();
+        if !is_root {
+            if self.is_own()? {
                 self.move_caller()?;
-                write()
             }
-            written => written,
-        };
-        written.map_err(|errno| {
-            self.refused(match errno {
-                Errno::BUSY => Cause::Explained(
-                    errno,
+            let processes = self.read(c"cgroup.procs", &mut buffer);
+            if !processes.is_ok_and(<[u8]>::is_empty) {
+                return Err(self.refused(Cause::Explained(
+                    Errno::BUSY,
                     "can't have controllers for children while processes are in it: move them to a cgroup of their own",
-                ),
-                errno => Cause::Errno(errno),
-            })
-        })
+                )));
+            }
+        }
+        fs::write_file(&self.directory, c"cgroup.subtree_control", order.as_bytes())
+            .map_err(|errno| self.refused(Cause::Errno(errno)))
     }
 
     /// The controllers that its leaves could have, separated by spaces.
