@@ -1,0 +1,110 @@
+//! What came of the suites in one place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::guest::Landlock;
+
+/// Where suites run: under which Landlock, and whether on a machine with all the programs that tests use.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) landlock: Landlock,
+    pub(crate) bare: bool,
+}
+
+/// A skip that is right.
+struct MaySkip {
+    /// How the reason starts that the test prints.
+    reason: &'static str,
+    place: fn(Place) -> bool,
+}
+
+/// Every other skip is a failure.
+const MAY_SKIP: &[MaySkip] = &[];
+
+/// What the suites printed.
+#[derive(Default)]
+pub(crate) struct Results {
+    /// The result of each test, by suite and name.
+    tests: BTreeMap<(String, String), String>,
+    skips: Vec<String>,
+    pub(crate) failures: Vec<String>,
+}
+
+impl Results {
+    /// Reads what a suite printed on standard output and error.
+    pub(crate) fn suite(&mut self, suite: &str, out: &str, err: &str, code: &str) {
+        for line in out.lines() {
+            let result = line
+                .strip_prefix("test ")
+                .and_then(|line| line.split_once(" ... "));
+            if let Some((test, result)) = result {
+                self.tests
+                    .insert((suite.to_owned(), test.to_owned()), result.to_owned());
+            }
+        }
+        let skips = err.lines().filter_map(|line| line.strip_prefix("SKIPPED "));
+        self.skips
+            .extend(skips.map(|skip| format!("{suite}: {skip}")));
+        if code != "0" {
+            // What the failed tests said.
+            let said = out.split_once("failures:\n").map_or(out, |(_, said)| said);
+            self.failures
+                .push(format!("{suite} ends with {code}:\n{said}\n{err}"));
+        }
+    }
+
+    /// Reads what `/init` has printed, to its last mark.
+    pub(crate) fn console(&mut self, console: &str) {
+        for part in console.split("=== suite ").skip(1) {
+            let (suite, rest) = part.split_once('\n').unwrap_or((part, ""));
+            let (out, rest) = rest.split_once("=== errors\n").unwrap_or((rest, ""));
+            let (err, end) = rest.split_once("=== end ").unwrap_or((rest, "nothing"));
+            self.suite(suite, out, err, end.lines().next().unwrap_or_default());
+        }
+        if !console.ends_with("=== done\n") {
+            let last = console
+                .char_indices()
+                .rev()
+                .nth(2000)
+                .map_or(0, |(at, _)| at);
+            self.failures.push(format!(
+                "the guest did not come to its end:\n{}",
+                &console[last..]
+            ));
+        }
+    }
+
+    /// Holds them against the tests that there are, and the skips against those that are right here.
+    pub(crate) fn judge(&mut self, place: Place, expected: &BTreeSet<(String, String)>) {
+        for (suite, test) in expected {
+            let result = self.tests.get(&(suite.clone(), test.clone()));
+            let result = result.map_or("did not run", String::as_str);
+            if result != "ok" {
+                self.failures.push(format!("{suite}: {test}: {result}"));
+            }
+        }
+        let unknown = self.tests.keys().filter(|test| !expected.contains(test));
+        self.failures
+            .extend(unknown.map(|test| format!("{test:?} is in no list")));
+        let wrong = self.skips.iter().filter(|skip| {
+            let reason = skip.splitn(3, ": ").nth(2).unwrap_or_default();
+            !MAY_SKIP
+                .iter()
+                .any(|may| reason.starts_with(may.reason) && (may.place)(place))
+        });
+        self.failures
+            .extend(wrong.map(|skip| format!("skipped without leave: {skip}")));
+    }
+}
+
+impl fmt::Display for Results {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let passed = self.tests.values().filter(|result| *result == "ok").count();
+        let (skips, failures) = (self.skips.len(), self.failures.len());
+        write!(
+            out,
+            "{passed} tests passed, {skips} skips, {failures} failures"
+        )
+    }
+}
