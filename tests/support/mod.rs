@@ -6,6 +6,7 @@
 // Each suite uses a part.
 #![allow(dead_code, unused_imports)]
 
+pub(crate) mod other_abi;
 mod policy;
 mod run;
 mod scene;
