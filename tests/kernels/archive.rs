@@ -23,6 +23,12 @@ impl Archive {
         self.entry(path, FILE | 0o755, contents, [0, 0]);
     }
 
+    /// A file that everybody may read.
+    pub(crate) fn file(&mut self, path: &str, contents: &[u8]) {
+        self.parents(path);
+        self.entry(path, FILE | 0o644, contents, [0, 0]);
+    }
+
     pub(crate) fn directory(&mut self, path: &str) {
         self.parents(path);
         if self.directories.insert(path.to_owned()) {

@@ -60,9 +60,13 @@ impl Built {
     pub(crate) fn archive(&self, suites: &[&str], busybox: &Path) -> Vec<u8> {
         let contents = |path: &Path| fs::read(path).expect("a program");
         let mut archive = Archive::default();
-        for place in ["/proc", "/sys", "/dev", "/tmp", "/root", "/var/tmp"] {
+        for place in [
+            "/proc", "/sys", "/dev", "/tmp", "/root", "/var/tmp", "/boot", "/etc", "/home", "/opt",
+            "/run",
+        ] {
             archive.directory(place);
         }
+        archive.file("/etc/passwd", b"root:x:0:0::/root:/bin/sh\n");
         // Where `/init` writes until it has mounted /dev.
         archive.device("/dev/console", [5, 1]);
         archive.program("/init", include_bytes!("init"));

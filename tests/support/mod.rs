@@ -49,6 +49,15 @@ pub(crate) fn strace_is_here() -> bool {
     here
 }
 
+/// Whether this program is there; says that what needs it is skipped if not.
+pub(crate) fn is_here(program: &str) -> bool {
+    let here = std::path::Path::new(program).exists();
+    if !here {
+        skip(&format!("no {program}"));
+    }
+    here
+}
+
 /// The Landlock ABI of this kernel.
 pub(crate) fn landlock_abi() -> i64 {
     // SAFETY: asks for the version; no pointers.
