@@ -13,6 +13,7 @@ use crate::seccomp::{self, Mode};
 use crate::sys::args::Vector;
 use crate::sys::process;
 use crate::{capabilities, descriptors};
+use descriptors::Settled;
 
 /// The memory of a launch: there is no allocator. The binary has one as a static.
 pub struct Memory {
@@ -99,7 +100,7 @@ fn confine<'a>(
     memory: &'a mut Memory,
 ) -> Result<(), Error<'a>> {
     // 1. Descriptors, before the launcher opens any: what is open now is the caller's.
-    let descriptors::Settled { confined, unlinked } = descriptors::apply(environment)?;
+    let Settled { confined, unlinked } = settle(environment)?;
 
     // 2 and 3. What these open is closed by the exec.
     let (policy, space, _) = memory.policy(policy)?;
@@ -114,6 +115,12 @@ fn confine<'a>(
         Some(confined) => confined.tell(),
         None => Ok(()),
     }
+}
+
+/// Settles the inherited descriptors. What a kernel is too old for here is not what there is to say of it, if it is also too
+/// old for Landlock.
+pub fn settle<'a>(environment: &mut Vector<'a>) -> Result<Settled, Error<'a>> {
+    descriptors::apply(environment).or_else(|error| abi::probe().and(Err(error)))
 }
 
 impl Sandbox {

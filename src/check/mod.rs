@@ -16,7 +16,7 @@ use crate::descriptors;
 use crate::error::{Error, record};
 use crate::landlock::abi;
 use crate::landlock::resolve::Space;
-use crate::launch::{Memory, Sandbox};
+use crate::launch::{self, Memory, Sandbox};
 use crate::output::Piece;
 use crate::policy::Policy;
 use crate::sys::Errno;
@@ -74,7 +74,7 @@ fn launch<'a>(
         ..
     } = request;
     // Who is to be told of the confinement is not: nothing is confined.
-    let descriptors::Settled { unlinked, .. } = descriptors::apply(&mut environment)?;
+    let descriptors::Settled { unlinked, .. } = launch::settle(&mut environment)?;
     let (policy, space, arena) = memory.policy(path)?;
     descriptors::check_memory_files(&environment, unlinked, policy.exec_rw)?;
     let mut places = Places::new(arena);

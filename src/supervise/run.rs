@@ -180,7 +180,7 @@ fn front(
             Cause::Reason("a variable names this descriptor, which the module must not get"),
         ));
     }
-    let descriptors::Settled { confined, unlinked } = descriptors::apply(&mut environment)?;
+    let descriptors::Settled { confined, unlinked } = launch::settle(&mut environment)?;
     // The policy may lie at an inherited descriptor; its own was closed again.
     let (policy, space, _) = memory.policy(policy)?;
     descriptors::close_others(&environment, confined, status_fd)?;
