@@ -25,17 +25,27 @@ impl Tree {
     /// Fresh each time: the steps change it.
     fn new(scene: &Scene, name: &str) -> Self {
         let _ = fs::remove_dir_all(scene.path(name));
-        let inside = scene.dir(&format!("{name}/in"));
-        let outside = scene.dir(&format!("{name}/out"));
-        for root in [format!("{name}/in"), format!("{name}/out")] {
+        Self::at(scene, &format!("{name}/in"), &format!("{name}/out"))
+    }
+
+    fn at(scene: &Scene, inside: &str, outside: &str) -> Self {
+        let program = scene.path("tree-program");
+        if !Path::new(&program).exists() {
+            scene.program("tree-program", Path::new("/bin/true"));
+        }
+        for root in [inside, outside] {
+            scene.dir(root);
             scene.dir(&format!("{root}/sub"));
             scene.dir(&format!("{root}/empty"));
             scene.file(&format!("{root}/file"), "contents");
             scene.file(&format!("{root}/sub/file"), "contents");
-            scene.program(&format!("{root}/program"), Path::new("/bin/true"));
+            fs::hard_link(&program, scene.path(&format!("{root}/program"))).expect("a link");
             scene.symlink("file", &format!("{root}/alias"));
         }
-        Self { inside, outside }
+        Self {
+            inside: scene.path(inside),
+            outside: scene.path(outside),
+        }
     }
 
     /// The step with `@` for the granted directory and `#` for the other.
@@ -76,13 +86,32 @@ const OPERATIONS: &[(&str, &str)] = &[
 ];
 
 /// Makes every operation outside, where it works, and inside, where it works if its right is
-/// among those granted.
+/// among those granted. Each has a tree of its own; all of one side are made in one process.
 fn check_operations(scene: &Scene, granted: &[&str], policy: impl Fn(&str) -> Policy) {
-    for (number, (right, operation)) in OPERATIONS.iter().enumerate() {
-        let control = Tree::new(scene, &format!("control-{number}"));
-        assert_lines(&scene.outside(&control.step(operation)), "ok", operation);
-        let tree = Tree::new(scene, &format!("tree-{number}"));
-        let lines = scene.inside(&policy(&tree.inside), &tree.step(operation));
+    let trees = |name: &str| -> Vec<String> {
+        let _ = fs::remove_dir_all(scene.path(name));
+        let steps = OPERATIONS
+            .iter()
+            .enumerate()
+            .map(|(number, (_, operation))| {
+                Tree::at(
+                    scene,
+                    &format!("{name}/in/{number}"),
+                    &format!("{name}/out/{number}"),
+                )
+                .step(operation)
+            });
+        steps.collect()
+    };
+    let control = trees("control").join(" then ");
+    let outside = scene.outside(&control);
+    assert_lines(&outside, "ok", &control);
+    let steps = trees("trees");
+    let lines = scene.inside(&policy(&scene.path("trees/in")), &steps.join(" then "));
+    let mut rest = lines.as_slice();
+    for ((right, _), steps) in OPERATIONS.iter().zip(&steps) {
+        let (own, others) = rest.split_at(steps.split(" then ").count());
+        rest = others;
         let expected = if granted.contains(right) {
             "ok"
         } else if *right == "refer" {
@@ -91,15 +120,15 @@ fn check_operations(scene: &Scene, granted: &[&str], policy: impl Fn(&str) -> Po
             "EACCES"
         };
         // What an operation begins with may be refused already.
-        let last = &lines[lines.len() - 1..];
+        let last = &own[own.len() - 1..];
         assert_lines(
             last,
-            if lines.len() > 1 && expected != "ok" {
+            if own.len() > 1 && expected != "ok" {
                 "EACCES|ENOENT"
             } else {
                 expected
             },
-            operation,
+            steps,
         );
     }
 }

@@ -96,7 +96,7 @@ impl Guest {
         });
         // The kernel makes what it does not know an environment variable of `/init`. A comma instead of a space in a list.
         let append = format!(
-            "{COMMAND_LINE} {} OARBANK_LANDLOCK={} \"OARBANK_SUITES={}\"",
+            "{COMMAND_LINE} {} RUSTC_BOOTSTRAP=1 \"OARBANK_ARGS=-Zunstable-options --report-time\" OARBANK_LANDLOCK={} \"OARBANK_SUITES={}\"",
             self.more,
             self.landlock,
             suites.join(" ")

@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use build::Built;
 use guest::{GUESTS, Guest, Landlock};
-use results::{Place, Results};
+use results::Results;
 
 /// What runs under a Landlock that launches nothing.
 const REFUSED: &[&str] = &["kernel"];
@@ -95,11 +95,7 @@ fn in_guest(guest: &Guest, cache: &Path, archive: &Path, built: &Built) -> Resul
     let mut results = Results::default();
     results.console(&console);
     results.failures.extend(failed);
-    let place = Place {
-        landlock: guest.landlock,
-        bare: true,
-    };
-    results.judge(place, &tests(suites, built));
+    results.judge(&guest.to_string(), &tests(suites, built));
     let release = console
         .split("=== kernel ")
         .nth(1)

@@ -220,6 +220,20 @@ impl Scene {
             .collect()
     }
 
+    /// All of these in one process in the sandbox, each of one or more steps; the last step of each must end so.
+    #[track_caller]
+    pub(crate) fn each_inside(&self, policy: &Policy, each: &[impl AsRef<str>], pattern: &str) {
+        let each: Vec<&str> = each.iter().map(AsRef::as_ref).collect();
+        let lines = self.inside(policy, &each.join(" then "));
+        let mut rest = lines.as_slice();
+        for steps in each {
+            let (own, others) = rest.split_at(steps.split(" then ").count());
+            let what = format!("{}, inside: {steps}", self.who);
+            assert_lines(&own[own.len() - 1..], pattern, &what);
+            rest = others;
+        }
+    }
+
     /// The steps end one way without the launcher and another way in the sandbox.
     /// The patterns are those of [`assert_lines`].
     #[track_caller]
