@@ -25,16 +25,22 @@ use results::Results;
 /// What runs under a Landlock that launches nothing.
 const REFUSED: &[&str] = &["kernel"];
 
-/// What runs where something is launched.
+/// What runs where something is launched. The policy's format is no matter of the kernel.
 const SUITES: &[&str] = &[
     "kernel",
-    "escapes",
-    "grants",
-    "launch",
-    "policy",
-    "filter_kernel",
     "check",
-    "run",
+    "filter_kernel",
+    "grants",
+    "escapes",
+    "launch",
+];
+
+/// Tests that take more than a thousand launches, too many for an emulator. They are about the launcher's own reading of names;
+/// what it asks of the kernel is in the other tests on links too.
+const LEFT_OUT: &[&str] = &[
+    "a_writable_root_is_recognised_by_any_of_its_names",
+    "a_link_out_of_a_writable_root_is_refused",
+    "a_link_that_stays_below_its_writable_root_is_followed",
 ];
 
 fn suites(landlock: Landlock) -> &'static [&'static str] {
@@ -79,7 +85,7 @@ fn the_suites_hold_on_every_kernel() {
             });
         }
     });
-    //KEEP fs::remove_file(&archive).expect("own file");
+    fs::remove_file(&archive).expect("own file");
     let failures = failures.into_inner().expect("no panic");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     println!("the newest kernel of these is {newest}");
@@ -89,7 +95,7 @@ fn the_suites_hold_on_every_kernel() {
 fn in_guest(guest: &Guest, cache: &Path, archive: &Path, built: &Built) -> Results {
     let start = Instant::now();
     let suites = suites(guest.landlock);
-    let (console, failed) = guest.boot(cache, archive, suites, LIMIT);
+    let (console, failed) = guest.boot(cache, archive, suites, LEFT_OUT, LIMIT);
     let log = cache.join(format!("{guest}.log").replace([' ', '='], "-"));
     fs::write(log, &console).expect("the cache");
     let mut results = Results::default();
@@ -116,6 +122,7 @@ fn tests(suites: &[&str], built: &Built) -> BTreeSet<(String, String)> {
         built
             .tests(&suite)
             .into_iter()
+            .filter(|test| !LEFT_OUT.contains(&test.as_str()))
             .map(move |test| (suite.clone(), test))
     };
     suites.iter().flat_map(named).collect()

@@ -45,9 +45,10 @@ impl Results {
             let (suite, rest) = part.split_once('\n').unwrap_or((part, ""));
             let (out, rest) = rest.split_once("=== errors\n").unwrap_or((rest, ""));
             let (err, end) = rest.split_once("=== end ").unwrap_or((rest, "nothing"));
-            self.suite(suite, out, err, end.lines().next().unwrap_or_default());
+            let code = end.split_whitespace().next().unwrap_or_default();
+            self.suite(suite, out, err, code);
         }
-        if !console.ends_with("=== done\n") {
+        if !console.lines().any(|line| line == "=== done") {
             let last = console
                 .char_indices()
                 .rev()
