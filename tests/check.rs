@@ -68,7 +68,9 @@ fn the_exec_is_foreseen_with_the_part_that_fails() {
         let work = scene.dir("work");
         let ran = format!("{work}/ran");
         let shell = fs::read("/bin/sh").expect("a shell");
-        if shell.windows(6).any(|part| part == b"ld-lin") {
+        // The name of the loader stands near the beginning of a program that has one.
+        let start = &shell[..shell.len().min(4096)];
+        if start.windows(4).any(|part| part == b"/ld-") {
             ends("/bin/sh", 0, &[("loader", "can be executed")]);
         } else {
             support::skip("the shell has no loader");

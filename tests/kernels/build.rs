@@ -21,7 +21,8 @@ impl Built {
                 .args(["--target", "x86_64-unknown-linux-gnu"])
                 .env("CARGO_TARGET_DIR", target().join("guest"))
                 .env("RUSTFLAGS", "-C target-feature=+crt-static")
-                // A guest has little memory.
+                // A guest has little memory, and the emulator little speed.
+                .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
                 .env("CARGO_PROFILE_DEV_DEBUG", "0")
                 .env("CARGO_PROFILE_DEV_STRIP", "symbols");
             build

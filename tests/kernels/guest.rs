@@ -98,7 +98,7 @@ impl Guest {
         });
         // The kernel makes what it does not know an environment variable of `/init`.
         let append = format!(
-            "{COMMAND_LINE} {} OARBANK_NO_CHECK=1 \"OARBANK_SUITES={}\" \"OARBANK_LEFT_OUT={}\"",
+            "{COMMAND_LINE} {} OARBANK_EMULATED=1 \"OARBANK_SUITES={}\" \"OARBANK_LEFT_OUT={}\"",
             self.more,
             suites.join(" "),
             left_out.join(" ")
