@@ -3,7 +3,7 @@
 //!
 //! Each kernel boots in an emulator with a file system that holds the launcher, the probe, the statically linked suites and a
 //! static shell: no /usr, no libc, no /etc. Kernels, emulator and shell are fetched once into a folder outside the repository
-//! (`OARBANK_KERNELS`, or `oarbank-kernels` among the user's caches). `OARBANK_ONLY=7.3` runs what has that in its name.
+//! (`OARBANK_KERNELS`, or `oarbank-kernels` among the user's caches). `OARBANK_ONLY=6.12,7.3` runs what has one of these in its name.
 
 mod archive;
 mod build;
@@ -59,7 +59,7 @@ fn the_suites_hold_on_every_kernel() {
     let only = std::env::var("OARBANK_ONLY").unwrap_or_default();
     let guests: Vec<&Guest> = GUESTS
         .iter()
-        .filter(|guest| guest.to_string().contains(&only))
+        .filter(|guest| only.split(',').any(|part| guest.to_string().contains(part)))
         .collect();
     let newest = guests.last().expect("one of the list");
     let cache = fetch();
