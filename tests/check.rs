@@ -20,11 +20,9 @@ fn line(outcome: &Outcome, part: &str) -> String {
     found[0].trim().to_owned()
 }
 
-/// Python's JSON reader: a second opinion on what is printed.
+/// Python's JSON reader: a second opinion on what is printed, where it is there.
 fn is_json(scene: &Scene, bytes: &[u8]) -> bool {
-    let here = std::process::Command::new("python3").arg("-V").output();
-    if here.is_err() {
-        support::skip("no python3");
+    if !support::is_here("/usr/bin/python3") {
         return true;
     }
     let python = scene.plain(&["python3", "-c", "import json, sys; json.load(sys.stdin)"]);
@@ -69,7 +67,14 @@ fn the_exec_is_foreseen_with_the_part_that_fails() {
         };
         let work = scene.dir("work");
         let ran = format!("{work}/ran");
-        ends("/bin/sh", 0, &[("loader", "can be executed")]);
+        let shell = fs::read("/bin/sh").expect("a shell");
+        // The name of the loader stands near the beginning of a program that has one.
+        let start = &shell[..shell.len().min(4096)];
+        if start.windows(4).any(|part| part == b"/ld-") {
+            ends("/bin/sh", 0, &[("loader", "can be executed")]);
+        } else {
+            support::skip("the shell has no loader");
+        }
         let outside = scene.script("outside", &format!("#!/bin/sh\n: > {ran}\n"));
         ends(
             &outside,

@@ -6,6 +6,7 @@
 // Each suite uses a part.
 #![allow(dead_code, unused_imports)]
 
+pub(crate) mod other_abi;
 mod policy;
 mod run;
 mod scene;
@@ -44,6 +45,15 @@ pub(crate) fn strace_is_here() -> bool {
         .is_ok();
     if !here {
         skip("no strace");
+    }
+    here
+}
+
+/// Whether this program is there; says that what needs it is skipped if not.
+pub(crate) fn is_here(program: &str) -> bool {
+    let here = std::path::Path::new(program).exists();
+    if !here {
+        skip(&format!("no {program}"));
     }
     here
 }
