@@ -42,6 +42,15 @@ impl Memory {
         &'a mut self,
         path: &'a CStr,
     ) -> Result<(Policy<'a>, &'a mut Space, &'a mut [u8]), Error<'a>> {
+        self.policy_seeing(path, &mut |_| {})
+    }
+
+    /// The same; `skipped` is told the name of each field that is none of this version.
+    pub fn policy_seeing<'a>(
+        &'a mut self,
+        path: &'a CStr,
+        skipped: &mut dyn FnMut(&[u8]),
+    ) -> Result<(Policy<'a>, &'a mut Space, &'a mut [u8]), Error<'a>> {
         let Memory {
             file,
             text,
@@ -49,7 +58,11 @@ impl Memory {
             space,
         } = self;
         let json = file::read(path, file)?;
-        Ok((reader::read(json, text, lists)?, space, file))
+        Ok((
+            reader::read_seeing(json, text, lists, skipped)?,
+            space,
+            file,
+        ))
     }
 }
 

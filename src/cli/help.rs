@@ -172,3 +172,12 @@ Exit status:
 
 /// `--version`.
 pub(super) const VERSION: &str = concat!("oarbank-agent ", env!("CARGO_PKG_VERSION"), "\n");
+
+/// The commands and options that a help text has.
+pub(super) fn words(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-')
+        .filter(|word| {
+            let option = word.strip_prefix("--").is_some_and(|name| !name.is_empty());
+            option || word.starts_with("sandbox-")
+        })
+}

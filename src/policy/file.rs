@@ -37,7 +37,7 @@ pub fn read<'a, 'b>(path: &'a CStr, buffer: &'b mut Buffer) -> Result<&'b [u8], 
     if length != size {
         return Err(refused(Cause::Explained(
             Errno::AGAIN,
-            "it changed while it was read",
+            "it changed while it was read: replace it by a rename, never in place",
         )));
     }
     buffer

@@ -42,11 +42,14 @@ pub fn confinement(pid: i32) -> Result<Confinement, Error<'static>> {
 fn read(path: &CStr) -> Result<Confinement, Error<'static>> {
     let mut fields = Fields::default();
     lines::find(fs::CWD, path, |line| fields.take(line)).map_err(|errno| match errno {
-        Errno::NOENT => error(Cause::Explained(errno, "no such process, or no /proc")),
+        Errno::NOENT => error(Cause::Explained(
+            errno,
+            "no such process, or /proc is not mounted: see ps -e",
+        )),
         errno => error(Cause::Errno(errno)),
     })?;
     fields.confinement().ok_or(error(Cause::Reason(
-        "the kernel names neither NoNewPrivs nor Seccomp, or only one",
+        "this kernel does not name both NoNewPrivs and Seccomp: see sandbox-report --text",
     )))
 }
 
@@ -112,7 +115,9 @@ impl Base {
             Err(Error::refused(
                 Step::Verify,
                 Subject::Name("the module's process"),
-                Cause::Reason("not confined: NoNewPrivs: 1 and a filter of its own are missing"),
+                Cause::Reason(
+                    "not confined (NoNewPrivs: 1 and a filter of its own are missing), and so it was killed: see sandbox-report --text",
+                ),
             ))
         }
     }
