@@ -152,7 +152,7 @@ fn parse_launch(
     match words.next() {
         Some(word) if word == c"--" => {}
         Some(word) => return Err(no_dashes(word)),
-        None => return Err(wrong("no program after the policy: POLICY.json -- ARGV...")),
+        None => return Err(wrong("no \"--\" after the policy: POLICY.json -- ARGV...")),
     }
     let (program, argv) = parse_program(words)?;
     Ok(launch::Request {

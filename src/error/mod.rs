@@ -61,7 +61,7 @@ pub enum Step {
 
 impl Step {
     /// Every step, in the order of their numbers.
-    pub(crate) const ALL: [Step; 16] = [
+    pub const ALL: [Step; 16] = [
         Step::Usage,
         Step::Descriptors,
         Step::Policy,
