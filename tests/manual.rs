@@ -7,11 +7,12 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use oarbank_agent::error::Step;
 use oarbank_agent::policy::reader;
-use support::{TempDir, is_here};
+use support::{TempDir, is_here, landlock_abi};
 
 const AGENT: &str = env!("CARGO_BIN_EXE_oarbank-agent");
 
@@ -413,4 +414,38 @@ fn the_readme_is_short_and_its_lines_too() {
         }
     }
     assert!(named > 10, "{named}");
+}
+
+/// What a newcomer copies.
+#[test]
+fn the_two_minutes_of_the_readme_go_as_it_says() {
+    if landlock_abi() < 3 {
+        return;
+    }
+    let readme = file("README.md");
+    let block = readme
+        .split_once("## Two minutes\n\n```sh\n")
+        .expect("the commands")
+        .1;
+    let block = block.split_once("```").expect("their end").0;
+    let (install, script) = block.split_once('\n').expect("lines");
+    assert!(install.starts_with("cargo install "), "{install}");
+    let directory = TempDir::new();
+    let folder = Path::new(AGENT).parent().expect("a folder").display();
+    let output = Command::new("/bin/sh")
+        .args(["-e", "-c", script])
+        .env("PATH", format!("{folder}:/usr/bin:/bin"))
+        .current_dir(directory.path())
+        .output()
+        .expect("a shell");
+    let _ = fs::remove_file("/var/tmp/sample");
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let start = "written\nrefused\nNoNewPrivs:\t1\nSeccomp:\t2\npolicy: \"policy.json\"\n";
+    assert!(out.starts_with(start), "{out}");
+    for part in ["warnings:\n  none\nexit: 0\n", "backend: landlock\n"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    // The control: the second command is refused by the sandbox, where root runs this.
+    assert!(!fs::exists("/etc/sample").expect("a path"));
 }
