@@ -519,7 +519,7 @@ fn every_call_may_fail_in_every_way() {
             }
             let launch = Launch::new(&place, way);
             let trace = launch.trace();
-            assert!(trace.len() > 50, "{trace:#?}");
+            assert!(trace.len() > 45, "{trace:#?}");
             // A call that an earlier way made too (the base system's paths) fails in one of its ways, by turns.
             let faults: Vec<Fault> = faults(&trace)
                 .chunk_by(|one, other| (&one.call, one.count) == (&other.call, other.count))
@@ -551,10 +551,10 @@ fn every_call_may_fail_in_every_way() {
             eprintln!("{}: {} faults in {calls} calls", way.name, faults.len());
             tried.extend(faults.into_iter().map(|fault| fault.call));
         }
-        // A row that no way needs is a way that is missing here.
+        // A row that no way needs is a way that is missing here. A user has no capabilities to drop.
         for (call, _) in ERRNOS {
             assert!(
-                tried.contains(*call),
+                tried.contains(*call) || (*call == "capset" && !scene.who.is_root()),
                 "{call} is in the table and in no launch"
             );
         }

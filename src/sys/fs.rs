@@ -79,12 +79,19 @@ pub fn write(fd: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
 
 /// Reads a symbolic link's text into `buffer`. EINVAL: not a link; ENAMETOOLONG: it fills the buffer.
 pub fn read_link<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
-    let length = rustix::fs::readlinkat_raw(CWD, path, &mut *buffer)?;
-    if length == buffer.len() {
+    let size = buffer.len();
+    let text = read_link_start(path, buffer)?;
+    if text.len() == size {
         Err(Errno::NAMETOOLONG)
     } else {
-        Ok(&buffer[..length])
+        Ok(text)
     }
+}
+
+/// Reads as much of a symbolic link's text as `buffer` has room for. EINVAL: not a link.
+pub fn read_link_start<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    let length = rustix::fs::readlinkat_raw(CWD, path, &mut *buffer)?;
+    Ok(&buffer[..length])
 }
 
 /// Calls `each` with the name of every entry of a directory.
