@@ -171,6 +171,7 @@ pub const OTHERS: &[Row] = &[
             any("pipe2", &[]),
             any("rt_sigaction", &[]),
             any("rt_sigtimedwait", &[]),
+            any("setpgid", &[]),
             any("setsid", &[]),
             any("wait4", &[]),
         ],

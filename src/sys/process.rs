@@ -81,6 +81,11 @@ pub fn new_session() -> Result<(), Errno> {
     rustix::process::setsid().map(drop)
 }
 
+/// Gives the process a process group of its own.
+pub fn new_group() -> Result<(), Errno> {
+    rustix::process::setpgid(None, None)
+}
+
 /// The pid of this process.
 pub fn id() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
