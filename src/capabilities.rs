@@ -3,7 +3,7 @@
 //! no_new_privs keeps an exec from giving any back; the bounding set is emptied all the same, so that
 //! `/proc/PID/status` shows a process that has nothing and can get nothing.
 
-use crate::error::{Error, Step};
+use crate::error::{Cause, Error, Step, Subject};
 use crate::sys::Errno;
 use crate::sys::process::{self, Capabilities};
 
@@ -23,9 +23,16 @@ pub fn drop_all() -> Result<(), Error<'static>> {
                 false => Ok(()),
             },
         )
-        .map_err(failed(
-            "root without CAP_SETPCAP can't drop its bounding set",
-        ))?;
+        .map_err(|errno| {
+            let cause = match errno {
+                Errno::PERM => Cause::Explained(
+                    errno,
+                    "root without CAP_SETPCAP can't drop it: run as a plain user, or with that capability",
+                ),
+                errno => Cause::Errno(errno),
+            };
+            Error::refused(Step::Capabilities, Subject::Name("bounding set"), cause)
+        })?;
     }
     if held.are_empty() {
         return Ok(());

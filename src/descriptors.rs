@@ -187,7 +187,7 @@ fn find_confined<'a>(environment: &Vector<'a>) -> Result<Option<Confined>, Error
         if found.is_some() {
             return Err(refused(
                 variable,
-                Cause::Reason("OARBANK_CONFINED stands in the environment twice"),
+                Cause::Reason("OARBANK_CONFINED stands in the environment twice: unset one"),
             ));
         }
         let Some(number) = number(value).filter(|&number| number > 2) else {
@@ -219,11 +219,12 @@ fn kept_descriptor(variable: &CStr) -> Option<&[u8]> {
 
 /// Keeps the descriptor of an `OARBANK_...=fd:N`.
 fn keep_named(value: &[u8], confined: Option<Confined>) -> Result<bool, Cause<'static>> {
-    let number =
-        number(value).ok_or(Cause::Reason("must be fd: and the number of a descriptor"))?;
+    let number = number(value).ok_or(Cause::Reason(
+        "must be fd: and the number of a descriptor, as fd:5",
+    ))?;
     if confined.is_some_and(|confined| confined.number() == number) {
         return Err(Cause::Reason(
-            "OARBANK_CONFINED names this descriptor, which the module must not get",
+            "OARBANK_CONFINED names this descriptor too, but the module must not get it: use another number",
         ));
     }
     keep(number)
@@ -239,7 +240,7 @@ fn keep(number: i32) -> Result<bool, Cause<'static>> {
         _ => {
             return Err(Cause::Explained(
                 Errno::INVAL,
-                "must be a socket, a pipe or a regular file",
+                "must be a socket, a pipe or a regular file: what leads past the sandbox is not passed on",
             ));
         }
     }

@@ -43,11 +43,21 @@ impl Memory {
         &'a mut self,
         path: &'a CStr,
     ) -> Result<(Policy<'a>, &'a mut Space, &'a mut [u8]), Error<'a>> {
+        self.policy_seeing(path, &mut |_| {})
+    }
+
+    /// The same; `skipped` is told the name of each field that is none of this version.
+    pub fn policy_seeing<'a>(
+        &'a mut self,
+        path: &'a CStr,
+        skipped: &mut dyn FnMut(&[u8]),
+    ) -> Result<(Policy<'a>, &'a mut Space, &'a mut [u8]), Error<'a>> {
         let Memory { text, lists, space } = self;
         let (json, rest) = file::read(path, text)?;
         // A string is decoded to no more bytes than it has, and its NUL takes less than its quotes.
         let (text, free) = rest.split_at_mut(json.len());
-        Ok((reader::read(json, text, lists)?, space, free))
+        let policy = reader::read_seeing(json, text, lists, skipped)?;
+        Ok((policy, space, free))
     }
 }
 

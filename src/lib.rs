@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | 0 | [`sys`] | the only unsafe code of the library: typed system calls |
 //! | 1 | [`error`], [`limits`] | the one error shape with its exit codes and the errno names, the limits |
+//! | 1 | [`near`] | the word that was probably meant |
 //! | 2 | [`output`] | standard output and JSON |
 //! | 2 | [`bpf`] | classic BPF: instructions, assembler |
 //! | 3 | [`policy`] | the JSON text, the checked policy, the base system table |
@@ -98,6 +99,8 @@ pub mod sys;
 pub mod error;
 #[doc(hidden)]
 pub mod limits;
+#[doc(hidden)]
+pub mod near;
 
 #[doc(hidden)]
 pub mod bpf;

@@ -58,11 +58,11 @@ fn below_abi_3_nothing_runs() {
         (Ok(2), too_old(2)),
         (
             Err(libc::ENOSYS),
-            "landlock: version: ENOSYS (this kernel has no Landlock)\n".to_owned(),
+            "landlock: version: ENOSYS (this kernel has no Landlock: Linux 6.2 or newer with CONFIG_SECURITY_LANDLOCK is needed)\n".to_owned(),
         ),
         (
             Err(libc::EOPNOTSUPP),
-            "landlock: version: EOPNOTSUPP (built in but not enabled; boot with landlock in lsm=)\n".to_owned(),
+            "landlock: version: EOPNOTSUPP (built in but not enabled: boot with landlock in lsm=, see /sys/kernel/security/lsm)\n".to_owned(),
         ),
     ];
     for (answer, message) in answers {

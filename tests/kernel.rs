@@ -21,7 +21,7 @@ fn a_kernel_without_enough_of_landlock_runs_nothing() {
             (_, Some(libc::EOPNOTSUPP)) => Some("EOPNOTSUPP (".to_owned()),
             (_, errno) => {
                 assert_eq!(errno, Some(libc::ENOSYS));
-                Some("ENOSYS (this kernel has no Landlock)".to_owned())
+                Some("ENOSYS (this kernel has no Landlock: ".to_owned())
             }
         };
         let work = scene.dir("work");

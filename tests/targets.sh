@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the other targets, from the compiler's own library source, and checks each file: static, no interpreter, no libc,
-# nothing writable and executable; and runs what the emulator can run, which knows no Landlock: usage and refusal.
+# nothing writable and executable; and runs what the emulator can run, which knows no Landlock: usage, refusal, the memory
+# functions. The musl file is what is released: it is built twice, and must be the same.
 #
 # A user with rustup needs none of this: `rustup target add TARGET && cargo build --release --target TARGET`. This is for
 # machines that have no other target: a compiler with its sources and an emulator come as Debian packages, which
@@ -30,13 +31,34 @@ fi
 lld=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin/rust-lld
 [ -x "$lld" ] || fail 'the toolchain has no rust-lld'
 
-for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl aarch64-unknown-linux-gnu riscv64gc-unknown-linux-gnu; do
-    flags=
-    case $target in *musl) flags=-Clink-self-contained=no ;; esac
-    linker=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$target")_LINKER
-    env "$linker=$lld" RUSTFLAGS="$flags" RUSTC="$root/usr/bin/rustc" RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=target/targets \
-        LD_LIBRARY_PATH="$root/usr/lib/$(uname -m)-linux-gnu" \
-        cargo build -q -Zbuild-std=core --release --locked --target "$target"
+libraries_of_compiler=$root/usr/lib/$(uname -m)-linux-gnu
+released=x86_64-unknown-linux-musl
+
+# Without this a musl target links the C library's start files.
+flags() { case $1 in *musl) echo -Clink-self-contained=no ;; esac; }
+
+# Builds a target in this folder, into another one.
+build() {
+    local linker
+    linker=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$1")_LINKER
+    env "$linker=$lld" RUSTFLAGS="$(flags "$1")" RUSTC="$root/usr/bin/rustc" RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$2" \
+        LD_LIBRARY_PATH="$libraries_of_compiler" cargo build -q -Zbuild-std=core --release --locked --target "$1"
+}
+
+# Builds and runs the check of the memory functions, which each architecture has in its own words.
+memory() {
+    local libraries=target/targets/$1/release/deps
+    RUSTC_BOOTSTRAP=1 LD_LIBRARY_PATH="$libraries_of_compiler" "$root/usr/bin/rustc" --target "$1" --edition 2024 -O \
+        -Cpanic=abort -Crelocation-model=static $(flags "$1") -Clinker="$lld" -Clink-arg=-static -Clink-arg=-no-pie \
+        -Zunstable-options -L "$libraries" --extern noprelude:core="$(ls -t "$libraries"/libcore-*.rlib | head -n 1)" \
+        -o "$cache/memory" tests/targets/memory.rs
+    local code=0
+    "$emulator" "$cache/memory" || code=$?
+    ((code == 0)) || fail "$1: check $code of tests/targets/memory.rs"
+}
+
+for target in "$released" aarch64-unknown-linux-musl aarch64-unknown-linux-gnu riscv64gc-unknown-linux-gnu; do
+    build "$target" target/targets
     binary=target/targets/$target/release/oarbank-agent
     headers=$(readelf -hlW "$binary")
     grep -q 'Type: *EXEC' <<<"$headers" || fail "$target: not an ET_EXEC file"
@@ -50,5 +72,15 @@ for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl aarch64-unkno
     ((code == 64)) || fail "$target: usage exits with $code"
     code=0; message=$("$emulator" "$binary" sandbox-exec tests/sample-policy.json -- /bin/true 2>&1) || code=$?
     ((code == 70)) && [[ $message == *Landlock* ]] || fail "$target: without Landlock: $code, $message"
+    memory "$target"
     echo "$target: $(stat -c %s "$binary") bytes, sha256 $(sha256sum <"$binary" | cut -d' ' -f1)"
 done
+
+# The released file from another folder.
+other=$(mktemp -d)
+trap 'rm -rf "$other"' EXIT
+tar --create --exclude=./target --exclude=./.git --exclude=./tests/fuzz/target . | tar --extract --directory "$other"
+(cd "$other" && build "$released" "$other/built")
+cmp "target/targets/$released/release/oarbank-agent" "$other/built/$released/release/oarbank-agent" ||
+    fail "$released: another folder gives other bytes"
+echo "$released: the same from another folder"

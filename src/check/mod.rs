@@ -75,7 +75,10 @@ fn launch<'a>(
     } = request;
     // Who is to be told of the confinement is not: nothing is confined.
     let descriptors::Settled { unlinked, .. } = launch::settle(&mut environment)?;
-    let (policy, space, arena) = memory.policy(path)?;
+    report.begin_list("skipped");
+    let read = memory.policy_seeing(path, &mut |name| report.skipped(name));
+    report.end_list();
+    let (policy, space, arena) = read?;
     descriptors::check_memory_files(&environment, unlinked, policy.exec_rw)?;
     let mut places = Places::new(arena);
     let abi = abi::probe()?;

@@ -15,8 +15,9 @@ use crate::landlock::access::right_names;
 use crate::landlock::ruleset::Seen;
 use crate::launch;
 use crate::limits::PATH_MAX;
+use crate::near::nearest;
 use crate::output::{Output, Piece, Shown, Text};
-use crate::policy::{Net, Policy};
+use crate::policy::{Net, Policy, reader};
 use crate::seccomp::{Mode, filter};
 use crate::sys::args::Vector;
 use crate::sys::fs::{self, FileType};
@@ -58,6 +59,12 @@ impl Serialize for Rights {
 }
 
 #[derive(Serialize)]
+struct SkippedField<'a> {
+    name: Text<'a>,
+    near: Option<&'static str>,
+}
+
+#[derive(Serialize)]
 struct Filter {
     tcp: bool,
     broker: bool,
@@ -87,6 +94,9 @@ struct Failure<'a> {
     errno: Option<&'static str>,
     message: Shown<'a>,
 }
+
+/// The most bytes of a skipped field's name that are printed.
+const NAME: usize = 64;
 
 fn errno_name(errno: Errno) -> Option<&'static str> {
     describe(errno.raw_os_error()).map(|(name, _)| name)
@@ -155,6 +165,26 @@ impl<'a> Report<'a> {
             self.output.bytes(b"]");
         } else if self.first {
             self.output.bytes(b"  none\n");
+        }
+    }
+
+    /// A field that is none of this version: a newer one's, or a slip.
+    pub(super) fn skipped(&mut self, name: &[u8]) {
+        let near = nearest(name, reader::names());
+        // The start of a name that is too long to be one.
+        let name = name.get(..NAME).unwrap_or(name);
+        if self.json {
+            let name = Text(name);
+            self.item(&SkippedField { name, near });
+            return;
+        }
+        self.first = false;
+        self.output.text(format_args!("  {}", Subject::Text(name)));
+        match near {
+            Some(near) => self
+                .output
+                .text(format_args!(": no such field, did you mean {near}?\n")),
+            None => self.output.bytes(b": no such field in this version\n"),
         }
     }
 

@@ -45,7 +45,7 @@ pub(super) fn trial<'a>(
         None => Err(Error::refused(
             Step::Check,
             Subject::Name("the tried process"),
-            Cause::Reason("it ended before its exec"),
+            Cause::Reason("it ended before its exec, and did not say why: see dmesg"),
         )),
     }
 }

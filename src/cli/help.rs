@@ -142,6 +142,9 @@ Usage: oarbank-agent sandbox-check [--json] POLICY.json [-- ARGV...]
 Tells what sandbox-exec would do with this policy and, after --, this program, and what
 is likely wrong. The rules are made and tried in a child; no instruction of ARGV runs.
 
+Options:
+  --json   one JSON object
+
 Exit status: that of sandbox-exec at that point, with the same message
   0   the program would run
   64  usage
@@ -172,3 +175,16 @@ Exit status:
 
 /// `--version`.
 pub(super) const VERSION: &str = concat!("oarbank-agent ", env!("CARGO_PKG_VERSION"), "\n");
+
+/// The commands and options that a help text has: in its usage, and where a line of it explains one.
+pub(super) fn words(text: &'static str) -> impl Iterator<Item = &'static str> {
+    let (usage, rest) = text.split_once("\n\n").unwrap_or((text, ""));
+    let explained = rest.lines().filter_map(|line| line.strip_prefix("  "));
+    usage
+        .split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-')
+        .chain(explained.filter_map(|line| line.split(' ').next()))
+        .filter(|word| {
+            let option = word.strip_prefix("--").is_some_and(|name| !name.is_empty());
+            option || word.starts_with("sandbox-")
+        })
+}

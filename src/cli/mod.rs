@@ -10,6 +10,7 @@ use crate::check;
 use crate::error::print::print;
 use crate::error::{Cause, Error, Exit, Step, Subject};
 use crate::launch::{self, launch};
+use crate::near::nearest;
 use crate::output::{self, Output};
 use crate::report;
 use crate::seccomp::Mode;
@@ -118,13 +119,8 @@ fn parse(
         b"sandbox-report" => parse_report(words),
         b"sandbox-check" => parse_check(words, environment),
         b"sandbox-audit" => parse_audit(words),
-        word if word.starts_with(b"-") => {
-            Err(wrong_word(name, "no such option; see oarbank-agent --help"))
-        }
-        _ => Err(wrong_word(
-            name,
-            "no such command; see oarbank-agent --help",
-        )),
+        word if word.starts_with(b"-") => Err(unknown(name, word, "option", "", help::ALL)),
+        word => Err(unknown(name, word, "command", "", help::ALL)),
     }
 }
 
@@ -141,12 +137,7 @@ fn parse_exec(mut words: Words, environment: Vector<'static>) -> Result<Command,
         Some(given) => match given.name {
             b"--help" => return print_alone(words, help::EXEC),
             b"--version" => return print_alone(words, help::VERSION),
-            _ => {
-                return Err(wrong_word(
-                    given.word,
-                    "no such option; see oarbank-agent sandbox-exec --help",
-                ));
-            }
+            _ => return Err(given.unknown("sandbox-exec", help::EXEC)),
         },
     }
     parse_launch(words, environment).map(Command::Launch)
@@ -160,8 +151,8 @@ fn parse_launch(
     let policy = parse_policy(&mut words)?;
     match words.next() {
         Some(word) if word == c"--" => {}
-        Some(word) => return Err(wrong_word(word, "expected \"--\" after the policy")),
-        None => return Err(wrong("no \"--\" after the policy")),
+        Some(word) => return Err(no_dashes(word)),
+        None => return Err(wrong("no \"--\" after the policy: POLICY.json -- ARGV...")),
     }
     let (program, argv) = parse_program(words)?;
     Ok(launch::Request {
@@ -172,12 +163,26 @@ fn parse_launch(
     })
 }
 
+/// A word that stands where `--` should.
+fn no_dashes(word: &'static CStr) -> Error<'static> {
+    wrong_word(
+        word,
+        if word.to_bytes().starts_with(b"-") {
+            "options stand before the policy, and \"--\" before the program"
+        } else {
+            "\"--\" must stand before the program: POLICY.json -- ARGV..."
+        },
+    )
+}
+
 /// `POLICY.json`
 fn parse_policy(words: &mut Words) -> Result<&'static CStr, Error<'static>> {
     match words.next() {
-        Some(word) if word == c"--" => Err(wrong("no policy before \"--\"")),
+        Some(word) if word == c"--" => {
+            Err(wrong("no policy before \"--\": POLICY.json -- ARGV..."))
+        }
         Some(word) => Ok(word),
-        None => Err(wrong("no policy")),
+        None => Err(wrong("no policy: POLICY.json, then -- and the program")),
     }
 }
 
@@ -186,7 +191,10 @@ fn parse_program(words: Words) -> Result<(&'static CStr, Vector<'static>), Error
     let argv = words.rest().ok_or(wrong("no program after \"--\""))?;
     let program = argv.iter().next().ok_or(wrong("no program after \"--\""))?;
     if !program.to_bytes().starts_with(b"/") {
-        return Err(wrong_word(program, "the program's path must be absolute"));
+        return Err(wrong_word(
+            program,
+            "the program's path must be absolute, it is not looked up in PATH",
+        ));
     }
     Ok((program, argv))
 }
@@ -248,12 +256,7 @@ fn parse_run(mut words: Words, environment: Vector<'static>) -> Result<Command, 
                 let expected = "must be the number of a descriptor above 2";
                 status = Some(words.number(&given, above_standard, expected)?);
             }
-            _ => {
-                return Err(wrong_word(
-                    given.word,
-                    "no such option; see oarbank-agent sandbox-run --help",
-                ));
-            }
+            _ => return Err(given.unknown("sandbox-run", help::RUN)),
         }
     }
     Ok(Command::Run(run::Request {
@@ -272,16 +275,15 @@ fn parse_verify(mut words: Words) -> Result<Command, Error<'static>> {
         return match given.name {
             b"--help" => print_alone(words, help::VERIFY),
             b"--version" => print_alone(words, help::VERSION),
-            _ => Err(wrong_word(
-                given.word,
-                "no such option; see oarbank-agent sandbox-verify --help",
-            )),
+            _ => Err(given.unknown("sandbox-verify", help::VERIFY)),
         };
     }
-    let word = words.next().ok_or(wrong("no PID"))?;
+    let word = words
+        .next()
+        .ok_or(wrong("no PID: the number of a process"))?;
     let pid = options::small(word.to_bytes())
         .filter(|&pid| pid > 0)
-        .ok_or(wrong_word(word, "must be a process id"))?;
+        .ok_or(wrong_word(word, "must be the number of a process"))?;
     words.end()?;
     Ok(Command::Verify(pid))
 }
@@ -294,19 +296,14 @@ fn parse_check(mut words: Words, environment: Vector<'static>) -> Result<Command
             b"--help" => return print_alone(words, help::CHECK),
             b"--version" => return print_alone(words, help::VERSION),
             b"--json" => json = true,
-            _ => {
-                return Err(wrong_word(
-                    given.word,
-                    "no such option; see oarbank-agent sandbox-check --help",
-                ));
-            }
+            _ => return Err(given.unknown("sandbox-check", help::CHECK)),
         }
     }
     let policy = parse_policy(&mut words)?;
     let program = match words.next() {
         None => None,
         Some(word) if word == c"--" => Some(parse_program(words)?),
-        Some(word) => return Err(wrong_word(word, "expected \"--\" after the policy")),
+        Some(word) => return Err(no_dashes(word)),
     };
     Ok(Command::Check(check::Request {
         policy,
@@ -325,12 +322,7 @@ fn parse_report(mut words: Words) -> Result<Command, Error<'static>> {
             b"--version" => return print_alone(words, help::VERSION),
             b"--json" => true,
             b"--text" => false,
-            _ => {
-                return Err(wrong_word(
-                    given.word,
-                    "no such option; see oarbank-agent sandbox-report --help",
-                ));
-            }
+            _ => return Err(given.unknown("sandbox-report", help::REPORT)),
         };
         if json.is_some_and(|json| json != asked) {
             return Err(wrong("--json and --text exclude each other"));
@@ -352,12 +344,7 @@ fn parse_audit(mut words: Words) -> Result<Command, Error<'static>> {
             b"--text" => Format::Text,
             b"--json" => Format::Json,
             b"--bpf" => Format::Bpf,
-            _ => {
-                return Err(wrong_word(
-                    given.word,
-                    "no such option; see oarbank-agent sandbox-audit --help",
-                ));
-            }
+            _ => return Err(given.unknown("sandbox-audit", help::AUDIT)),
         };
         if format.replace(asked).is_some() {
             return Err(wrong("only one of --text, --json and --bpf may be given"));
@@ -365,7 +352,9 @@ fn parse_audit(mut words: Words) -> Result<Command, Error<'static>> {
     }
     let policy = words.next();
     if policy == Some(c"--") {
-        return Err(wrong("nothing is run here: no \"--\""));
+        return Err(wrong(
+            "nothing is run here: a policy alone may follow, no \"--\"",
+        ));
     }
     words.end()?;
     Ok(Command::Audit(policy, format.unwrap_or(Format::Text)))
@@ -377,6 +366,28 @@ fn wrong(reason: &'static str) -> Error<'static> {
 
 fn wrong_word(word: &'static CStr, reason: &'static str) -> Error<'static> {
     usage(Subject::Text(word.to_bytes()), reason)
+}
+
+/// A word that is none of those in `text`, which is the help of `command`.
+fn unknown(
+    whole: &'static CStr,
+    word: &[u8],
+    kind: &'static str,
+    command: &'static str,
+    text: &'static str,
+) -> Error<'static> {
+    let option = word.starts_with(b"-");
+    let known = help::words(text).filter(|known| !option || known.starts_with('-'));
+    Error {
+        exit: Exit::Usage,
+        step: Step::Usage,
+        subject: Subject::Text(whole.to_bytes()),
+        cause: Cause::Unknown {
+            kind,
+            near: nearest(word, known),
+            command,
+        },
+    }
 }
 
 fn usage(subject: Subject<'static>, reason: &'static str) -> Error<'static> {

@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 
-use super::wrong_word;
+use super::{help, unknown, wrong_word};
 use crate::error::Error;
 use crate::sys::args::Vector;
 
@@ -72,7 +72,7 @@ impl Words {
     pub(super) fn end(&mut self) -> Result<(), Error<'static>> {
         match self.next() {
             None => Ok(()),
-            Some(word) => Err(wrong_word(word, "nothing may follow here")),
+            Some(word) => Err(wrong_word(word, "nothing may follow here; see --help")),
         }
     }
 
@@ -87,6 +87,20 @@ pub(super) struct Given {
     pub(super) word: &'static CStr,
     pub(super) name: &'static [u8],
     value: Option<&'static CStr>,
+}
+
+impl Given {
+    /// It is no option of this command, whose help is `text`.
+    pub(super) fn unknown(&self, command: &'static str, text: &'static str) -> Error<'static> {
+        let (kind, command) = if help::words(help::RUN).any(|of| of.as_bytes() == self.name)
+            && !help::words(text).any(|of| of.as_bytes() == self.name)
+        {
+            ("option of this command, but of sandbox-run", "sandbox-run")
+        } else {
+            ("option", command)
+        };
+        unknown(self.word, self.name, kind, command, text)
+    }
 }
 
 /// A decimal number, `12` or `1.5`, in units of a power of ten: `scale` digits after the point count, more are refused.

@@ -1,6 +1,7 @@
 //! The one error shape: `oarbank-agent: <step>: <subject>: <cause>`, and the exit codes.
 
 pub mod errno;
+mod hint;
 pub mod print;
 pub mod record;
 
@@ -8,6 +9,7 @@ use core::fmt::{self, Display, Formatter, Write};
 
 use crate::sys::Errno;
 use errno::describe;
+use hint::hint;
 
 /// How the launcher ends when the module has not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +61,7 @@ pub enum Step {
 
 impl Step {
     /// Every step, in the order of their numbers.
-    pub(crate) const ALL: [Step; 16] = [
+    pub const ALL: [Step; 16] = [
         Step::Usage,
         Step::Descriptors,
         Step::Policy,
@@ -146,6 +148,15 @@ pub enum Cause<'a> {
     },
     /// A path below a writable root resolves to a place outside it.
     LeavesRoot(&'a [u8]),
+    /// A command or an option that there is not.
+    Unknown {
+        /// What the word should be: `option`.
+        kind: &'static str,
+        /// The one that was probably meant.
+        near: Option<&'static str>,
+        /// Where they are told: the command whose `--help` that is, or empty.
+        command: &'static str,
+    },
 }
 
 impl Cause<'_> {
@@ -154,7 +165,7 @@ impl Cause<'_> {
         match self {
             Cause::Errno(errno) | Cause::Explained(errno, _) => Some(*errno),
             Cause::LeavesRoot(_) => Some(Errno::XDEV),
-            Cause::Reason(_) | Cause::NeedsAbi { .. } => None,
+            Cause::Reason(_) | Cause::NeedsAbi { .. } | Cause::Unknown { .. } => None,
         }
     }
 }
@@ -205,7 +216,14 @@ impl Display for Error<'_> {
             self.step.name(),
             self.subject,
             self.cause
-        )
+        )?;
+        match self.cause {
+            Cause::Errno(errno) => match hint(self.step, errno) {
+                Some(hint) => write!(f, "; {hint}"),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
     }
 }
 
@@ -255,7 +273,22 @@ impl Display for Cause<'_> {
             Cause::LeavesRoot(root) => {
                 f.write_str("EXDEV (leads out of the writable root ")?;
                 quote(f, root)?;
-                f.write_char(')')
+                f.write_str(", by a link that a module may have made: look at it with namei -l)")
+            }
+            Cause::Unknown {
+                kind,
+                near,
+                command,
+            } => {
+                write!(f, "no such {kind}")?;
+                if let Some(near) = near {
+                    write!(f, ", did you mean {near}?")?;
+                }
+                f.write_str("; see oarbank-agent ")?;
+                if !command.is_empty() {
+                    write!(f, "{command} ")?;
+                }
+                f.write_str("--help")
             }
         }
     }
@@ -296,6 +329,16 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "oarbank-agent: landlock: rw[2] \"/data/x\": ENOENT (no such file or directory)"
+        );
+    }
+
+    #[test]
+    fn a_hint_follows_where_there_is_more_to_say() {
+        let error = Error::call(Step::Spawn, "clone3", Errno::AGAIN);
+        assert_eq!(
+            error.to_string(),
+            "oarbank-agent: spawn: clone3: EAGAIN (resource temporarily unavailable); too many processes: \
+             see ulimit -u and pids.max"
         );
     }
 

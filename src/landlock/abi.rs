@@ -164,10 +164,13 @@ pub fn judge(answer: Result<u32, Errno>) -> Result<Abi, Error<'static>> {
                 found: version,
             },
         },
-        Err(Errno::NOSYS) => Cause::Explained(Errno::NOSYS, "this kernel has no Landlock"),
+        Err(Errno::NOSYS) => Cause::Explained(
+            Errno::NOSYS,
+            "this kernel has no Landlock: Linux 6.2 or newer with CONFIG_SECURITY_LANDLOCK is needed",
+        ),
         Err(Errno::OPNOTSUPP) => Cause::Explained(
             Errno::OPNOTSUPP,
-            "built in but not enabled; boot with landlock in lsm=",
+            "built in but not enabled: boot with landlock in lsm=, see /sys/kernel/security/lsm",
         ),
         Err(errno) => Cause::Errno(errno),
     };
@@ -225,7 +228,7 @@ mod tests {
             "oarbank-agent: landlock: version: needs Landlock ABI 3 (Linux 6.2), this kernel has ABI 2"
         );
         assert!(message(Ok(1)).ends_with("has ABI 1"));
-        assert!(message(Err(Errno::NOSYS)).ends_with("ENOSYS (this kernel has no Landlock)"));
+        assert!(message(Err(Errno::NOSYS)).contains("ENOSYS (this kernel has no Landlock: "));
         assert!(message(Err(Errno::OPNOTSUPP)).contains("EOPNOTSUPP (built in but not enabled"));
     }
 }

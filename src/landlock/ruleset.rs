@@ -322,7 +322,7 @@ impl<'a> Rules<'_, 'a> {
         if kind != FileType::Socket {
             return Err(refused(
                 entry,
-                Cause::Explained(Errno::NOTSOCK, "not a socket"),
+                Cause::Explained(Errno::NOTSOCK, "not a socket: is the broker running?"),
             ));
         }
         self.add(entry, fd, Grant::Broker, Some(kind))

@@ -42,7 +42,7 @@ pub fn read<'a, 'b>(
     if length != size {
         return Err(refused(Cause::Explained(
             Errno::AGAIN,
-            "it changed while it was read",
+            "it changed while it was read: replace it by a rename, never in place",
         )));
     }
     let (json, rest) = space.split_at_mut(length);

@@ -36,7 +36,7 @@ pub fn check(text: &[u8]) -> Result<(), Wrong> {
     if let Err(error) = core::str::from_utf8(text) {
         return Err(Wrong {
             at: error.valid_up_to(),
-            why: "not UTF-8",
+            why: "not UTF-8: save it with that encoding",
         });
     }
     let mut scanner = Scanner { text, at: 0 };
@@ -44,11 +44,14 @@ pub fn check(text: &[u8]) -> Result<(), Wrong> {
     match scanner.peek() {
         Some(b'{') => scanner.value(NESTING)?,
         None => return scanner.wrong("the policy is empty"),
-        Some(_) => return scanner.wrong("a policy is a JSON object, which starts with {"),
+        Some(_) => {
+            return scanner
+                .expected("a policy is a JSON object, which starts with {, and nothing before it");
+        }
     }
     scanner.space();
     if scanner.at < text.len() {
-        scanner.wrong("something follows the object")
+        scanner.expected("something follows the object, after its last }")
     } else {
         Ok(())
     }
@@ -62,6 +65,15 @@ struct Scanner<'a> {
 impl Scanner<'_> {
     fn wrong<T>(&self, why: &'static str) -> Result<T, Wrong> {
         Err(Wrong { at: self.at, why })
+    }
+
+    /// Outside of strings: something else was expected than what stands here.
+    fn expected<T>(&self, why: &'static str) -> Result<T, Wrong> {
+        self.wrong(match self.peek() {
+            Some(b'/' | b'#') => "JSON has no comments",
+            Some(b'\'') => "JSON has double quotes, no single ones",
+            _ => why,
+        })
     }
 
     fn peek(&self) -> Option<u8> {
@@ -84,12 +96,12 @@ impl Scanner<'_> {
     /// A value; `levels` is how many arrays and objects may still be opened.
     fn value(&mut self, levels: usize) -> Result<(), Wrong> {
         match self.peek() {
-            Some(b'{' | b'[') if levels == 0 => self.wrong("nested too deeply (64 levels)"),
+            Some(b'{' | b'[') if levels == 0 => self.wrong("nested too deeply (64 levels at most)"),
             Some(b'{') => self.members(b'}', levels - 1, |scanner, levels| {
                 scanner.string()?;
                 scanner.space();
                 if !scanner.take(b':') {
-                    return scanner.wrong("expected : after a name");
+                    return scanner.expected("expected : between a name and its value");
                 }
                 scanner.space();
                 scanner.value(levels)
@@ -100,7 +112,9 @@ impl Scanner<'_> {
             Some(b'f') => self.word(b"false"),
             Some(b'n') => self.word(b"null"),
             Some(b'-' | b'0'..=b'9') => self.number(),
-            _ => self.wrong("expected a value"),
+            _ => self.expected(
+                "expected a value: a string in double quotes, a number, true, false, null, a list or an object",
+            ),
         }
     }
 
@@ -123,9 +137,16 @@ impl Scanner<'_> {
                 return Ok(());
             }
             if !self.take(b',') {
-                return self.wrong("expected , or the closing bracket");
+                return self.expected(if close == b']' {
+                    "expected , or ]"
+                } else {
+                    "expected , or }"
+                });
             }
             self.space();
+            if self.peek() == Some(close) {
+                return self.wrong("the last one has a comma behind it, which JSON does not allow");
+            }
         }
     }
 
@@ -140,7 +161,7 @@ impl Scanner<'_> {
 
     fn string(&mut self) -> Result<(), Wrong> {
         if !self.take(b'"') {
-            return self.wrong("expected a string");
+            return self.expected("expected a name in double quotes");
         }
         loop {
             match self.peek() {
@@ -150,10 +171,10 @@ impl Scanner<'_> {
                 }
                 Some(b'\\') => self.escape()?,
                 Some(0..=0x1f) => {
-                    return self.wrong("a control character in a string must be escaped");
+                    return self.wrong("a control character in a string must be escaped, as \\n or \\u0001; or its closing quote is missing");
                 }
                 Some(_) => self.at += 1,
-                None => return self.wrong("the string does not end"),
+                None => return self.wrong("the string does not end: its closing quote is missing"),
             }
         }
     }
@@ -171,7 +192,7 @@ impl Scanner<'_> {
                     }
                 }
             }
-            _ => return self.wrong("no such escape"),
+            _ => return self.wrong("no such escape: a backslash itself is written twice"),
         }
         Ok(())
     }
@@ -196,7 +217,7 @@ impl Scanner<'_> {
     /// One digit or more.
     fn digits(&mut self) -> Result<(), Wrong> {
         if !matches!(self.peek(), Some(b'0'..=b'9')) {
-            return self.wrong("expected a digit");
+            return self.wrong("expected a digit: numbers are written as 1, -1, 1.5 or 1e9");
         }
         while let Some(b'0'..=b'9') = self.peek() {
             self.at += 1;
@@ -309,7 +330,7 @@ mod tests {
             check(b"{\"\xff\":1}"),
             Err(Wrong {
                 at: 2,
-                why: "not UTF-8"
+                why: "not UTF-8: save it with that encoding"
             })
         );
     }

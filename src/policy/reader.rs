@@ -48,11 +48,11 @@ const FIELDS: [(Field, &str, &str); 12] = [
 ];
 
 const STRING: &str = "must be a string";
-const STRINGS: &str = "must be a list of strings";
+const STRINGS: &str = "must be a list of strings, as [\"/a\", \"/b\"]";
 const STRING_OR_NULL: &str = "must be a string or null";
 const BOOL: &str = "must be true or false";
 const PORT: &str = "must be an integer from 1 to 65535 or null";
-const NOT_TEXT: &str = "half a surrogate pair, which is no text";
+const NOT_TEXT: &str = "half a surrogate pair (\\ud800 to \\udfff alone), which is no text";
 
 /// Where reading is, and so what an error is about.
 #[derive(Clone, Copy, Default)]
@@ -62,8 +62,13 @@ struct Position {
     text: Option<Span>,
 }
 
+/// The name of every field.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FIELDS.into_iter().map(|(_, name, _)| name)
+}
+
 /// What was read so far.
-struct Reader<'a> {
+struct Reader<'a, 'u> {
     /// Decoded strings, each with a NUL.
     text: &'a mut [u8],
     used: usize,
@@ -79,6 +84,8 @@ struct Reader<'a> {
     exe: Option<Span>,
     gpu: bool,
     exec_rw: bool,
+    /// Is told the name of each field that is skipped.
+    skipped: &'u mut dyn FnMut(&[u8]),
 }
 
 /// Reads a policy. `text` takes the decoded paths; as many bytes as `json` has are enough. `lists` takes the rest.
@@ -86,6 +93,16 @@ pub fn read<'a>(
     json: &[u8],
     text: &'a mut [u8],
     lists: &'a mut Listed,
+) -> Result<Policy<'a>, Error<'a>> {
+    read_seeing(json, text, lists, &mut |_| {})
+}
+
+/// The same; `skipped` is told the name of each field that is none of this version.
+pub fn read_seeing<'a>(
+    json: &[u8],
+    text: &'a mut [u8],
+    lists: &'a mut Listed,
+    skipped: &mut dyn FnMut(&[u8]),
 ) -> Result<Policy<'a>, Error<'a>> {
     if let Err(wrong) = json::check(json) {
         let (line, column) = wrong.place(json);
@@ -110,6 +127,7 @@ pub fn read<'a>(
         exe: None,
         gpu: false,
         exec_rw: false,
+        skipped,
     };
     let mut source = Json::new(json, None);
     let result = (&mut reader)
@@ -126,7 +144,7 @@ pub fn read<'a>(
                 field: Some(Field::ProxyPort),
                 ..Position::default()
             };
-            reader.broken = Some("missing, and \"net\" is \"egress-allowlist\"");
+            reader.broken = Some("missing: \"egress-allowlist\" of net needs the proxy's port");
             return Err(reader.into_error());
         }
     };
@@ -141,7 +159,7 @@ pub fn read<'a>(
     })
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Reader<'a, '_> {
     fn into_error(self) -> Error<'a> {
         let text: &'a [u8] = self.text;
         let Some((_, name, expected)) = FIELDS.into_iter().find(|row| Some(row.0) == self.at.field)
@@ -176,7 +194,7 @@ impl<'a> Reader<'a> {
             ..Position::default()
         };
         if self.seen & 1 << field as u32 != 0 {
-            return Err(self.broken("stands in the policy twice"));
+            return Err(self.broken("stands in the policy twice: keep one"));
         }
         self.seen |= 1 << field as u32;
         match field {
@@ -231,11 +249,22 @@ impl<'a> Reader<'a> {
             Ok(true)
         } else if is("egress-any") {
             Err(self.broken(
-                "\"egress-any\" is unavailable: Landlock filters ports, not addresses, so loopback and link-local can't be refused",
+                "\"egress-any\" is unavailable: Landlock filters ports, not addresses, so loopback and link-local can't be refused; use \"egress-allowlist\" with a proxy",
             ))
         } else {
             Err(self.broken("must be \"none\" or \"egress-allowlist\""))
         }
+    }
+
+    /// Tells the name of a field that is skipped.
+    fn skip<E: serde::de::Error>(&mut self, raw: &str) -> Result<(), E> {
+        let start = self.used;
+        for c in decode(raw).flatten() {
+            self.push::<E>(c.encode_utf8(&mut [0; 4]).as_bytes())?;
+        }
+        (self.skipped)(self.text.get(start..self.used).unwrap_or_default());
+        self.used = start;
+        Ok(())
     }
 
     fn optional_path<E: serde::de::Error>(&mut self, raw: Option<&str>) -> Result<Option<Span>, E> {
@@ -284,22 +313,22 @@ impl<'a> Reader<'a> {
 /// The rule for paths that this one breaks.
 fn rule_broken(path: &[u8]) -> Option<&'static str> {
     if path.is_empty() {
-        Some("empty path")
+        Some("empty path: take it out")
     } else if path[0] != b'/' {
-        Some("the path must be absolute")
+        Some("the path must be absolute: start with /, neither ~ nor variables are expanded")
     } else if path.len() >= PATH_MAX {
         Some("ENAMETOOLONG (a path has 4095 bytes at most)")
     } else if path
         .split(|&byte| byte == b'/')
         .any(|component| component == b"..")
     {
-        Some("the path must not contain \"..\"")
+        Some("the path must not contain \"..\": name the place itself")
     } else {
         None
     }
 }
 
-impl<'de> DeserializeSeed<'de> for &mut Reader<'_> {
+impl<'de> DeserializeSeed<'de> for &mut Reader<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -307,7 +336,7 @@ impl<'de> DeserializeSeed<'de> for &mut Reader<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for &mut Reader<'_> {
+impl<'de> Visitor<'de> for &mut Reader<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -324,7 +353,10 @@ impl<'de> Visitor<'de> for &mut Reader<'_> {
                 .find(|row| decode(raw).eq(row.1.chars().map(Ok)))
             {
                 Some((field, ..)) => self.field(field, &mut map)?,
-                None => drop(map.next_value::<serde::de::IgnoredAny>()?),
+                None => {
+                    self.skip(raw)?;
+                    map.next_value::<serde::de::IgnoredAny>()?;
+                }
             }
         }
         Ok(())
@@ -332,12 +364,12 @@ impl<'de> Visitor<'de> for &mut Reader<'_> {
 }
 
 /// One of the four lists.
-struct Paths<'r, 'a> {
-    reader: &'r mut Reader<'a>,
+struct Paths<'r, 'a, 'u> {
+    reader: &'r mut Reader<'a, 'u>,
     list: List,
 }
 
-impl<'de> DeserializeSeed<'de> for Paths<'_, '_> {
+impl<'de> DeserializeSeed<'de> for Paths<'_, '_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -345,7 +377,7 @@ impl<'de> DeserializeSeed<'de> for Paths<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Paths<'_, '_> {
+impl<'de> Visitor<'de> for Paths<'_, '_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -362,7 +394,7 @@ impl<'de> Visitor<'de> for Paths<'_, '_> {
             if self.reader.lists.0.push((self.list, span)).is_err() {
                 return Err(self
                     .reader
-                    .broken("too many paths (1024 in ro, rw, rd and wo together)"));
+                    .broken("too many paths (1024 in ro, rw, rd and wo together): name a folder around them"));
             }
         }
         self.reader.at.index = None;

@@ -27,7 +27,7 @@ const LEAF: &str = "oarbank-";
 const OWN: &str = "this process's cgroup";
 
 /// Why there is no leaf.
-const UNIFIED: &str = "no cgroup v2 hierarchy is mounted here that has this process";
+const UNIFIED: &str = "no cgroup v2 hierarchy with this process is mounted: see findmnt -t cgroup2, or use --cgroup none without limits";
 
 /// The limits of a container. `None`: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,7 +124,9 @@ impl Base {
         if fs::is_cgroup2(&directory).map_err(Cause::Errno)? {
             Ok(Base { directory, path })
         } else {
-            Err(Cause::Reason("not a cgroup of version 2"))
+            Err(Cause::Reason(
+                "not a cgroup of version 2: name a directory below one that findmnt -t cgroup2 tells",
+            ))
         }
     }
 
@@ -171,11 +173,11 @@ impl Base {
         for controller in limits.controllers() {
             if !has(available, controller) {
                 return Err(self.refused(Cause::Reason(match controller {
-                    "cpu" => "has no cpu controller (cgroup.controllers), which a cpu limit needs",
+                    "cpu" => "has no cpu controller, which a cpu limit needs: see cgroup.subtree_control of the cgroup above",
                     "memory" => {
-                        "has no memory controller (cgroup.controllers), which a memory limit needs"
+                        "has no memory controller, which a memory limit needs: see cgroup.subtree_control of the cgroup above"
                     }
-                    _ => "has no pids controller (cgroup.controllers), which a pids limit needs",
+                    _ => "has no pids controller, which a pids limit needs: see cgroup.subtree_control of the cgroup above",
                 })));
             }
         }
@@ -228,7 +230,7 @@ impl Base {
         moved.map_err(|errno| {
             self.refused(Cause::Explained(
                 errno,
-                "can't move the caller into a leaf of its own",
+                "can't move the caller into a leaf of its own: is this cgroup delegated (Delegate=yes)?",
             ))
         })
     }

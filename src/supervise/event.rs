@@ -168,12 +168,12 @@ mod tests {
         let error = Error::refused(
             Step::Exec,
             Subject::Text(b"/x\""),
-            Cause::Errno(Errno::NOENT),
+            Cause::Errno(Errno::NOTDIR),
         );
         assert_eq!(
             json(&Event::failed(&error)),
-            "{\"event\":\"failed\",\"step\":\"exec\",\"subject\":\"\\\"/x\\\\\\\"\\\"\",\"errno\":\"ENOENT\",\
-             \"message\":\"oarbank-agent: exec: \\\"/x\\\\\\\"\\\": ENOENT (no such file or directory)\",\"exit\":70}"
+            "{\"event\":\"failed\",\"step\":\"exec\",\"subject\":\"\\\"/x\\\\\\\"\\\"\",\"errno\":\"ENOTDIR\",\
+             \"message\":\"oarbank-agent: exec: \\\"/x\\\\\\\"\\\": ENOTDIR (not a directory)\",\"exit\":70}"
         );
     }
 

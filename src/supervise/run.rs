@@ -180,7 +180,9 @@ fn front(
         return Err(Error::refused(
             Step::Status,
             Subject::Name("--status-fd"),
-            Cause::Reason("a variable names this descriptor, which the module must not get"),
+            Cause::Reason(
+                "a variable OARBANK_... names this descriptor too, but the module must not get it: use another number",
+            ),
         ));
     }
     let descriptors::Settled { confined, unlinked } = launch::settle(&mut environment)?;
@@ -252,7 +254,7 @@ fn contain(
             Err(Error::refused(
                 Step::Cgroup,
                 Subject::Name("--cgroup none"),
-                Cause::Reason("a limit needs a cgroup"),
+                Cause::Reason("a limit needs a cgroup: take the limits away, or --cgroup none"),
             ))
         } else {
             Ok((Container::Descendants, None))
@@ -304,7 +306,9 @@ fn watch(keeper: i32, acted: Signals) -> Result<u8, Error<'static>> {
                 return Err(Error::refused(
                     Step::Supervise,
                     Subject::Name("the keeper"),
-                    Cause::Reason("it was killed, and the module with it"),
+                    Cause::Reason(
+                        "it was killed, and the module with it: by the kernel for want of memory (see dmesg) or by somebody",
+                    ),
                 ));
             }
         }

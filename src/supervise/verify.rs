@@ -43,14 +43,16 @@ fn read(path: &CStr) -> Result<Confinement, Error<'static>> {
     let mut fields = Fields::default();
     // More than the lines before those that are looked for have, as a rule.
     let mut buffer = [0; 2048];
-    lines::find(fs::CWD, path, &mut buffer, |line| fields.take(line)).map_err(
-        |errno| match errno {
-            Errno::NOENT => error(Cause::Explained(errno, "no such process, or no /proc")),
-            errno => error(Cause::Errno(errno)),
-        },
-    )?;
+    let found = lines::find(fs::CWD, path, &mut buffer, |line| fields.take(line));
+    found.map_err(|errno| match errno {
+        Errno::NOENT => error(Cause::Explained(
+            errno,
+            "no such process, or /proc is not mounted: see ps -e",
+        )),
+        errno => error(Cause::Errno(errno)),
+    })?;
     fields.confinement().ok_or(error(Cause::Reason(
-        "the kernel names neither NoNewPrivs nor Seccomp, or only one",
+        "this kernel does not name both NoNewPrivs and Seccomp: see sandbox-report --text",
     )))
 }
 
@@ -116,7 +118,9 @@ impl Base {
             Err(Error::refused(
                 Step::Verify,
                 Subject::Name("the module's process"),
-                Cause::Reason("not confined: NoNewPrivs: 1 and a filter of its own are missing"),
+                Cause::Reason(
+                    "not confined (NoNewPrivs: 1 and a filter of its own are missing), and so it was killed: see sandbox-report --text",
+                ),
             ))
         }
     }
