@@ -33,6 +33,7 @@ const SUITES: &[&str] = &[
     "grants",
     "escapes",
     "launch",
+    "limits",
 ];
 
 /// Tests that take more than a thousand launches, too many for an emulator. They are about the launcher's own reading of names;
