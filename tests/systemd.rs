@@ -72,7 +72,10 @@ impl Unit {
     }
 
     fn write(&self, name: &str, text: &str) {
-        fs::write(format!("{}/{name}", self.folder), text).expect("own folder");
+        let path = format!("{}/{name}", self.folder);
+        fs::write(&path, text).expect("own folder");
+        // Whoever the unit runs as.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("own file");
     }
 
     /// A file in its folder; empty, if it is not there.
@@ -237,7 +240,8 @@ fn stopping_the_unit_or_killing_its_processes_ends_all_of_it() {
             unit.write("status", "");
             let before = length();
             unit.start();
-            wait_for("it counts", || length() > before + 3);
+            let what = format!("{user}, {how}: it counts");
+            wait_for(&what, || length() > before + 3);
             match how {
                 "stop" => drop(systemctl(&["stop", &unit.name])),
                 "front" => drop(systemctl(&[
