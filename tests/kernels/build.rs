@@ -21,7 +21,10 @@ impl Built {
             let mut build = cargo(words);
             build
                 .env("CARGO_TARGET_DIR", target().join("guest"))
-                .env("RUSTFLAGS", "-C target-feature=+crt-static")
+                .env(
+                    "RUSTFLAGS",
+                    "-C target-feature=+crt-static -C relocation-model=static",
+                )
                 // A guest has little memory, and the emulator little speed.
                 .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
                 .env("CARGO_PROFILE_DEV_DEBUG", "0")
@@ -162,10 +165,6 @@ fn for_arm64<'c>(build: &'c mut Command, cache: &Path) -> &'c mut Command {
         .env("OARBANK_SYSROOT", cache.join("arm64"))
         // Those of another compiler's builds can't be shared.
         .env("CARGO_TARGET_DIR", target().join("guest-arm64"))
-        .env(
-            "RUSTFLAGS",
-            "-C target-feature=+crt-static -C relocation-model=static",
-        )
 }
 
 /// The target directory in which this runs.

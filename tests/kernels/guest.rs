@@ -48,7 +48,7 @@ impl System {
 pub(crate) struct Guest {
     pub(crate) system: System,
     /// How its version starts.
-    version: &'static str,
+    pub(crate) version: &'static str,
     /// More of its command line.
     more: &'static str,
     pub(crate) landlock: Landlock,

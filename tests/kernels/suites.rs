@@ -14,6 +14,9 @@ pub(crate) const ALL: &[&str] = &[
     "limits",
 ];
 
+/// Of these what an ABI of Landlock makes a difference for.
+pub(crate) const LANDLOCK: &[&str] = &["check", "grants", "escapes", "launch"];
+
 /// What runs on one kernel: the parent's work, most of which is waiting, and the policy's format, which is no matter of
 /// the kernel.
 pub(crate) const ONCE: &[&str] = &["run", "policy"];
@@ -33,4 +36,10 @@ pub(crate) const LEFT_OUT: &[&str] = &[
     "a_link_out_of_a_writable_root_is_refused",
     "a_link_that_stays_below_its_writable_root_is_followed",
     "a_thousand_runs_and_fifty_at_once_leave_nothing",
+];
+
+/// Tests that see the supervisor of another ABI instead: its filter in a status, and what strace can't change under it.
+pub(crate) const SEE_SUPERVISOR: &[&str] = &[
+    "the_status_shows_what_the_parent_verifies",
+    "a_panic_ends_in_70",
 ];

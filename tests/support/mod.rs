@@ -58,6 +58,15 @@ pub(crate) fn is_here(program: &str) -> bool {
     here
 }
 
+/// Whether a proxy can be granted; says that what needs it is skipped if not.
+pub(crate) fn egress_is_here() -> bool {
+    let here = landlock_abi() >= 4;
+    if !here {
+        skip("egress-allowlist needs Landlock ABI 4");
+    }
+    here
+}
+
 /// Makes `openat2` answer ENOSYS in this process and all that it starts; safe after fork.
 pub(crate) fn hide_openat2() -> std::io::Result<()> {
     let step = |code: u32, k: u32, jf| libc::sock_filter {
