@@ -82,7 +82,7 @@ pub const LAUNCH: [Row; 9] = [
             any("newfstatat", &["AT_SYMLINK_NOFOLLOW"]),
             any("landlock_add_rule", &[]),
             any("close", &[]),
-            any("openat", &["O_DIRECTORY"]),
+            any("openat", &["O_DIRECTORY", "O_NOFOLLOW|O_CLOEXEC|O_PATH"]),
             any("getdents64", &[]),
             any("eventfd2", &["EFD_CLOEXEC"]),
             any("fcntl", &["F_GET_SEALS"]),

@@ -57,7 +57,7 @@ const ERRNOS: &[(&str, &str)] = &[
     ),
     (
         "openat2",
-        "EACCES EMFILE ENFILE ENOMEM EIO EPERM ENOSYS E2BIG EAGAIN ENOTDIR",
+        "EACCES EMFILE ENFILE ENOMEM EIO EPERM E2BIG EAGAIN ENOTDIR",
     ),
     ("prctl", "EPERM ENOSYS EFAULT EINVAL"),
     ("read", "EIO EISDIR EAGAIN ENOMEM"),
@@ -82,8 +82,8 @@ const REGULAR: &[(&str, &str)] = &[
     ("openat", "ENOENT"),
     // The same, while its links are looked at.
     ("newfstatat", "ENOENT"),
-    // The same; and a link, which is then walked.
-    ("openat2", "ENOENT ELOOP"),
+    // The same; a link, which is then walked; and a filter around the launcher, under which everything is.
+    ("openat2", "ENOENT ELOOP ENOSYS"),
     // No link.
     ("readlinkat", "EINVAL ENOENT"),
 ];
@@ -119,6 +119,8 @@ struct Way {
     kept: Option<Kept>,
     /// Root whose bounding set is empty, as in some containers.
     bare_root: bool,
+    /// Under a filter that hides `openat2`, as some units of systemd are.
+    without_openat2: bool,
 }
 
 impl Way {
@@ -140,6 +142,7 @@ const PLAIN: Way = Way {
     told: false,
     kept: None,
     bare_root: false,
+    without_openat2: false,
 };
 
 /// Here the launcher asks whether the program is in the base system: a place there that can't be walked is none
@@ -149,7 +152,7 @@ const LINKED_EXE: &str = "linked exe";
 const WALKED: [&str; 4] = ["fstat", "newfstatat", "openat2", "readlinkat"];
 
 /// The ways; the first has everything.
-const WAYS: [Way; 12] = [
+const WAYS: [Way; 13] = [
     Way {
         name: "everything",
         policy: |place, policy| {
@@ -209,6 +212,12 @@ const WAYS: [Way; 12] = [
     Way {
         name: "bare root",
         bare_root: true,
+        ..PLAIN
+    },
+    Way {
+        name: "without openat2",
+        policy: |place, policy| place.nested(policy),
+        without_openat2: true,
         ..PLAIN
     },
 ];
@@ -320,6 +329,9 @@ impl<'a> Launch<'a> {
         });
         if let Some(kept) = kept {
             run = run.fd(KEPT, kept).env("OARBANK_KEPT", format!("fd:{KEPT}"));
+        }
+        if self.way.without_openat2 {
+            run.before(support::hide_openat2);
         }
         if self.way.bare_root {
             run.before(|| {
