@@ -1,7 +1,10 @@
 //! The binary as a file: static, no interpreter, nothing writable and executable, no executable stack.
 //!
+//! No libc: every symbol is of Rust or one of the few that `src/rt.rs` and the linker script define.
+//!
 //! `.ci/run` holds the release file against the same list with readelf, and its size against a limit.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 const PT_LOAD: u32 = 1;
@@ -40,6 +43,63 @@ fn the_binary_is_static_and_has_no_writable_code() {
     assert!(of(PT_LOAD).any(|(_, flags)| flags & EXECUTE != 0));
     let stack: Vec<u32> = of(PT_GNU_STACK).map(|(_, flags)| *flags).collect();
     assert_eq!(stack, [6], "the stack must be readable and writable");
+}
+
+/// The names in the symbol table that are not Rust's, without files and sections (`elf(5)`).
+fn foreign_symbols(elf: &[u8]) -> BTreeSet<String> {
+    const SHT_SYMTAB: u64 = 2;
+    let sections = number::<8>(elf, 40) as usize;
+    let size = number::<2>(elf, 58) as usize;
+    let section = |index: usize| sections + index * size;
+    let place = |at: usize| {
+        (
+            number::<8>(elf, at + 24) as usize,
+            number::<8>(elf, at + 32) as usize,
+        )
+    };
+    let table = (0..number::<2>(elf, 60) as usize)
+        .map(section)
+        .find(|&at| number::<4>(elf, at + 4) == SHT_SYMTAB)
+        .expect("a symbol table");
+    let (start, length) = place(table);
+    let (names, _) = place(section(number::<4>(elf, table + 40) as usize));
+    (start..start + length)
+        .step_by(24)
+        .filter(|&at| elf[at + 4] & 0xf < 3)
+        .map(|at| names + number::<4>(elf, at) as usize)
+        .map(|at| elf[at..].split(|&byte| byte == 0).next().expect("a name"))
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        // Rust's own, mangled, and data that the compiler names itself.
+        .filter(|name| !name.is_empty())
+        .filter(|name| {
+            !["_ZN", "_R", ".", "anon.", "DW.ref."]
+                .iter()
+                .any(|of| name.starts_with(of))
+        })
+        .collect()
+}
+
+#[test]
+fn no_symbol_is_of_a_c_library() {
+    let elf = fs::read(env!("CARGO_BIN_EXE_oarbank-agent")).expect("the binary");
+    let own = [
+        "_start",
+        "bcmp",
+        "memcmp",
+        "memcpy",
+        "memmove",
+        "memset",
+        "rust_eh_personality",
+        "strlen",
+    ];
+    assert_eq!(foreign_symbols(&elf), own.map(str::to_owned).into());
+    // The control: this test itself has many.
+    let elf = fs::read("/proc/self/exe").expect("this test");
+    assert!(
+        foreign_symbols(&elf)
+            .iter()
+            .any(|name| name.contains("libc_start_main"))
+    );
 }
 
 #[test]
