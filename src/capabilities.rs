@@ -4,16 +4,17 @@
 //! `/proc/PID/status` shows a process that has nothing and can get nothing.
 
 use crate::error::{Cause, Error, Step, Subject};
-use crate::sys::{Errno, process};
+use crate::sys::Errno;
+use crate::sys::process::{self, Capabilities};
 
-/// Empties the ambient set, the bounding set where that is allowed, and the others.
+/// Empties the bounding set where that is allowed, the ambient set, and the others, as far as they are not empty already.
 ///
 /// Dropping from the bounding set takes CAP_SETPCAP. Who lacks it is a plain user, whose bounding set
 /// stays as it is, or root in a container, whose bounding set must then be empty already.
 pub fn drop_all() -> Result<(), Error<'static>> {
     let failed = |call| move |errno| Error::call(Step::Capabilities, call, errno);
-    process::clear_ambient_set().map_err(failed("PR_CAP_AMBIENT_CLEAR_ALL"))?;
-    if process::may_drop_bounding_set().map_err(failed("capget"))? {
+    let held = Capabilities::get().map_err(failed("capget"))?;
+    if held.may_drop_bounding_set() {
         for_each_capability(process::drop_from_bounding_set).map_err(failed("PR_CAPBSET_DROP"))?;
     } else if process::effective_uid() == 0 {
         for_each_capability(
@@ -33,6 +34,10 @@ pub fn drop_all() -> Result<(), Error<'static>> {
             Error::refused(Step::Capabilities, Subject::Name("bounding set"), cause)
         })?;
     }
+    if held.are_empty() {
+        return Ok(());
+    }
+    process::clear_ambient_set().map_err(failed("PR_CAP_AMBIENT_CLEAR_ALL"))?;
     process::clear_capability_sets().map_err(failed("capset"))
 }
 

@@ -29,12 +29,12 @@ pub struct Confined(BorrowedFd<'static>);
 pub fn apply<'a>(environment: &mut Vector<'a>) -> Result<Settled, Error<'a>> {
     let confined = find_confined(environment)?;
     let mut unlinked = close_unnamed()?;
-    for variable in environment.iter() {
+    for variable in environment.starting_with(PREFIX) {
         if let Some(value) = kept_descriptor(variable) {
             unlinked |= keep_named(value, confined).map_err(|cause| refused(variable, cause))?;
         }
     }
-    environment.remove(|variable| variable.to_bytes().starts_with(CONFINED));
+    environment.remove(CONFINED);
     Ok(Settled { confined, unlinked })
 }
 
@@ -131,7 +131,7 @@ pub fn is_named(environment: &Vector<'_>, number: i32) -> bool {
 
 /// The numbers of the descriptors that the environment names, `OARBANK_CONFINED` among them.
 fn named(environment: &Vector<'_>) -> impl Iterator<Item = i32> {
-    environment.iter().filter_map(|variable| {
+    environment.starting_with(PREFIX).filter_map(|variable| {
         let told = variable.to_bytes().strip_prefix(CONFINED);
         kept_descriptor(variable).or(told).and_then(number)
     })
@@ -148,7 +148,7 @@ pub fn check_memory_files<'a>(
         return Ok(());
     }
     check_standard_memory_files()?;
-    for variable in environment.iter() {
+    for variable in environment.starting_with(PREFIX) {
         if let Some(number) = kept_descriptor(variable).and_then(number) {
             check_memory_file(number).map_err(|cause| refused(variable, cause))?;
         }
@@ -180,7 +180,7 @@ fn check_memory_file(number: i32) -> Result<(), Cause<'static>> {
 /// The descriptor in `OARBANK_CONFINED`.
 fn find_confined<'a>(environment: &Vector<'a>) -> Result<Option<Confined>, Error<'a>> {
     let mut found = None;
-    for variable in environment.iter() {
+    for variable in environment.starting_with(CONFINED) {
         let Some(value) = variable.to_bytes().strip_prefix(CONFINED) else {
             continue;
         };

@@ -17,18 +17,20 @@ use descriptors::Settled;
 
 /// The memory of a launch: there is no allocator. The binary has one as a static.
 pub struct Memory {
-    file: Buffer,
-    text: Buffer,
+    /// The policy file, then its decoded strings, then what is free.
+    text: [u8; 2 * size_of::<Buffer>() + FREE],
     lists: Listed,
     space: Space,
 }
+
+/// What is free after a policy of any size.
+const FREE: usize = 64 * 1024;
 
 impl Memory {
     /// Empty memory.
     pub const fn new() -> Self {
         Memory {
-            file: [0; size_of::<Buffer>()],
-            text: [0; size_of::<Buffer>()],
+            text: [0; 2 * size_of::<Buffer>() + FREE],
             lists: Listed::new(),
             space: Space::new(),
         }
@@ -36,8 +38,7 @@ impl Memory {
 }
 
 impl Memory {
-    /// Reads and checks a policy file. What is left of the memory: that for making it ready, and that of the file, which
-    /// is free again.
+    /// Reads and checks a policy file. What is left of the memory: that for making it ready, and what is free.
     pub fn policy<'a>(
         &'a mut self,
         path: &'a CStr,
@@ -51,18 +52,12 @@ impl Memory {
         path: &'a CStr,
         skipped: &mut dyn FnMut(&[u8]),
     ) -> Result<(Policy<'a>, &'a mut Space, &'a mut [u8]), Error<'a>> {
-        let Memory {
-            file,
-            text,
-            lists,
-            space,
-        } = self;
-        let json = file::read(path, file)?;
-        Ok((
-            reader::read_seeing(json, text, lists, skipped)?,
-            space,
-            file,
-        ))
+        let Memory { text, lists, space } = self;
+        let (json, rest) = file::read(path, text)?;
+        // A string is decoded to no more bytes than it has, and its NUL takes less than its quotes.
+        let (text, free) = rest.split_at_mut(json.len());
+        let policy = reader::read_seeing(json, text, lists, skipped)?;
+        Ok((policy, space, free))
     }
 }
 

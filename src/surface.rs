@@ -82,7 +82,7 @@ pub const LAUNCH: [Row; 9] = [
             any("newfstatat", &["AT_SYMLINK_NOFOLLOW"]),
             any("landlock_add_rule", &[]),
             any("close", &[]),
-            any("openat", &["O_DIRECTORY"]),
+            any("openat", &["O_DIRECTORY", "O_NOFOLLOW|O_CLOEXEC|O_PATH"]),
             any("getdents64", &[]),
             any("eventfd2", &["EFD_CLOEXEC"]),
             any("fcntl", &["F_GET_SEALS"]),
@@ -108,7 +108,7 @@ pub const LAUNCH: [Row; 9] = [
     },
     Row {
         name: Step::Capabilities.name(),
-        why: "every set is emptied; the bounding set where that is allowed, else root's must be empty",
+        why: "every set that is not empty is emptied; the bounding set where that is allowed, else root's must be empty",
         calls: &[
             any(
                 "prctl",
@@ -120,7 +120,7 @@ pub const LAUNCH: [Row; 9] = [
             ),
             once("capget", &[]),
             any("geteuid", &[]),
-            once("capset", &[]),
+            any("capset", &[]),
         ],
     },
     Row {
@@ -171,6 +171,7 @@ pub const OTHERS: &[Row] = &[
             any("pipe2", &[]),
             any("rt_sigaction", &[]),
             any("rt_sigtimedwait", &[]),
+            any("setpgid", &[]),
             any("setsid", &[]),
             any("wait4", &[]),
         ],

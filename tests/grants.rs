@@ -7,7 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use support::{Policy, Scene, as_each, as_root, assert_lines, is_here, landlock_abi, skip};
+use support::{
+    Policy, Scene, as_each, as_root, assert_lines, egress_is_here, is_here, landlock_abi, skip,
+};
 
 /// Not on every kernel that the suites run on.
 const PYTHON: &str = "/usr/bin/python3";
@@ -763,6 +765,9 @@ fn net_none_makes_no_internet_socket() {
 
 #[test]
 fn egress_allowlist_connects_to_the_proxy_port_alone() {
+    if !egress_is_here() {
+        return;
+    }
     as_each(|scene| {
         for (family, host, address) in [
             ("2", "127.0.0.1", IpAddr::from(Ipv4Addr::LOCALHOST)),
@@ -810,6 +815,9 @@ fn egress_allowlist_connects_to_the_proxy_port_alone() {
 
 #[test]
 fn egress_allowlist_is_for_a_real_client() {
+    if !egress_is_here() {
+        return;
+    }
     if !is_here(PYTHON) {
         return;
     }

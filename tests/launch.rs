@@ -79,7 +79,7 @@ fn a_usage_error_is_printable_whatever_the_argument_holds() {
 fn no_argv_at_all_exits_64() {
     as_each(|scene| {
         // The kernel gives a program that is started without argv one empty string.
-        let steps = format!("sys 59 s:{} u64:0 u64:0", scene.agent());
+        let steps = format!("sys execve s:{} u64:0 u64:0", scene.agent());
         if cfg!(target_arch = "x86_64") {
             scene
                 .plain(&scene.probe_argv(&steps))

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use support::{
-    Cgroup, Policy, Run, Scene, Trial, Who, as_each, check, in_each_container, members, parent,
-    processes, skip, state, strace_is_here, wait_for,
+    Cgroup, Policy, Run, Scene, Trial, Who, as_each, check, in_each_container, is_here, members,
+    parent, processes, skip, state, strace_is_here, wait_for,
 };
 
 /// Where the tests put descriptors; see `Run::fd`.
@@ -538,6 +538,10 @@ fn confined_is_told_after_the_verification_and_closed() {
 
 #[test]
 fn nothing_that_the_module_has_is_held_open_beside_it() {
+    // Which closes descriptors of three digits.
+    if !is_here("/bin/bash") {
+        return;
+    }
     in_each_container(|trial| {
         let scene = trial.scene;
         let work = scene.dir(if trial.cgroup.is_some() {
@@ -605,16 +609,11 @@ fn a_limit_that_cannot_be_applied_is_refused_and_says_what_is_missing() {
             assert_eq!(trial.field("failed", "step"), "cgroup");
             trial.is_gone();
         }
-        let Some(cgroup) = Cgroup::new(scene.who) else {
+        let Some(outer) = Cgroup::new(scene.who) else {
             return;
         };
-        let there = fs::read_to_string(format!("{}/cgroup.controllers", cgroup.path()));
-        let there = there.expect("a cgroup has this file");
+        let cgroup = outer.inner(scene.who);
         for (limit, controller) in limits {
-            if there.split_whitespace().any(|name| name == controller) {
-                skip(&format!("the {controller} controller is here"));
-                continue;
-            }
             for place in ["auto", cgroup.path()] {
                 let trial = Trial::new(scene, Some(&cgroup)).options(&[limit, "--cgroup", place]);
                 let outcome = trial.run(&policy, &argv).run();

@@ -247,7 +247,7 @@ impl<'a> Report<'a> {
         let scoped = abi.scoped() != 0;
         let mode = launch::mode(policy);
         let instructions = filter::program(mode).len();
-        let bounding = process::may_drop_bounding_set().unwrap_or(false);
+        let bounding = process::Capabilities::get().is_ok_and(|held| held.may_drop_bounding_set());
         if self.json {
             self.member("net", &net);
             self.member("proxy_port", &port);

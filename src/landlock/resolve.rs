@@ -17,16 +17,18 @@ use heapless::Vec;
 use crate::limits::{PATH_MAX, PATHS, SYMLINKS};
 use crate::sys::{Errno, OwnedFd, fs};
 
-/// The memory of a resolver, large enough to be a static of the binary.
+/// The memory of a resolver, large enough to be a static of the binary. In this order, for one page less to touch: what
+/// every launch uses is together.
+#[repr(C)]
 pub struct Space {
+    /// What was opened and needs not be closed yet.
+    held: Vec<OwnedFd, HELD>,
+    /// What `/` is, once somebody asked: it is above every path.
+    top: Option<Identity>,
+    roots: Vec<Root, PATHS>,
     walk: Walk,
     /// A path whose ancestors are asked for.
     ancestor: Vec<u8, PATH_MAX>,
-    roots: Vec<Root, PATHS>,
-    /// What `/` is, once somebody asked: it is above every path.
-    top: Option<Identity>,
-    /// What was opened and needs not be closed yet.
-    held: Vec<OwnedFd, HELD>,
 }
 
 /// How many descriptors are left to the exec to close: as many as a usual policy opens, and few enough for a tight
@@ -86,11 +88,11 @@ impl Space {
     /// An empty one.
     pub const fn new() -> Self {
         Space {
+            held: Vec::new(),
+            top: None,
+            roots: Vec::new(),
             walk: Walk::new(),
             ancestor: Vec::new(),
-            roots: Vec::new(),
-            top: None,
-            held: Vec::new(),
         }
     }
 
@@ -133,11 +135,14 @@ impl Space {
     }
 
     /// Whether a path is a link to a name in `directory` (`usr/lib` for `/usr`) which is none itself: what a rule on
-    /// `directory` covers.
-    pub fn links_into(&mut self, path: &CStr, directory: &CStr) -> Result<bool, Errno> {
-        let Walk { real, link, .. } = &mut self.walk;
-        let target = match fs::read_link(path, link) {
-            Err(Errno::INVAL | Errno::NOENT) => return Ok(false),
+    /// `directory` covers. ENOENT: it does not exist.
+    pub fn links_into(path: &CStr, directory: &CStr) -> Result<bool, Errno> {
+        // Such a text is short: one that fills this is left to the walk.
+        let mut link = [0; 64];
+        let room = link.len();
+        let target = match fs::read_link_start(path, &mut link) {
+            Err(Errno::INVAL) => return Ok(false),
+            Ok(target) if target.len() == room => return Ok(false),
             target => target?,
         };
         let relative = directory.to_bytes().strip_prefix(b"/");
@@ -147,14 +152,13 @@ impl Space {
         if name.is_none_or(|name| name.contains(&b'/') || [&b""[..], b".", b".."].contains(&name)) {
             return Ok(false);
         }
-        real.clear();
+        let mut place: Vec<u8, 66> = Vec::new();
         for part in [b"/", target, b"\0"] {
-            real.extend_from_slice(part).map_err(|_| LONG)?;
+            place.extend_from_slice(part).map_err(|_| LONG)?;
         }
-        let place = CStr::from_bytes_with_nul(real).map_err(|_| LONG)?;
-        match fs::read_link(place, link) {
+        let place = CStr::from_bytes_with_nul(&place).map_err(|_| LONG)?;
+        match fs::read_link_start(place, &mut [0]) {
             Err(Errno::INVAL) => Ok(true),
-            Err(Errno::NOENT) => Ok(false),
             linked => linked.map(|_| false),
         }
     }

@@ -237,13 +237,18 @@ impl<'a> Rules<'_, 'a> {
     fn host_rule(&mut self, path: &CStr, grant: Grant) -> Result<(), Errno> {
         let subject = Subject::Text(path.to_bytes());
         // The links of a merged /usr lead to what its rule covers. This makes no rule, whatever was linked.
-        if grant == Grant::Program
-            && MERGED.contains(&path)
-            && self.places.contains(&MERGED_INTO)
-            && self.space.links_into(path, MERGED_INTO)?
-        {
-            (self.see)(Seen::Covered(subject));
-            return Ok(());
+        if grant == Grant::Program && MERGED.contains(&path) && self.places.contains(&MERGED_INTO) {
+            match Space::links_into(path, MERGED_INTO) {
+                Ok(true) => {
+                    (self.see)(Seen::Covered(subject));
+                    return Ok(());
+                }
+                Err(Errno::NOENT) => {
+                    (self.see)(Seen::Missing(path));
+                    return Ok(());
+                }
+                linked => linked?,
+            };
         }
         let opened = match self.space.open(path) {
             Err(Failure::Errno(Errno::NOENT)) => {

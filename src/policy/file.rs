@@ -10,9 +10,12 @@ use crate::sys::{Errno, OwnedFd};
 /// A policy file's bytes, and one more to see that it is too long.
 pub type Buffer = [u8; POLICY_BYTES + 1];
 
-/// Reads the whole file, once, into `buffer`. It must be a regular file of 1 MiB at most, and as long at the
-/// end of the read as it was at its start.
-pub fn read<'a, 'b>(path: &'a CStr, buffer: &'b mut Buffer) -> Result<&'b [u8], Error<'a>> {
+/// Reads the whole file, once, into `space`, which is larger than a [`Buffer`], and returns it and the rest of `space`. It
+/// must be a regular file of 1 MiB at most, and as long at the end of the read as it was at its start.
+pub fn read<'a, 'b>(
+    path: &'a CStr,
+    space: &'b mut [u8],
+) -> Result<(&'b [u8], &'b mut [u8]), Error<'a>> {
     let refused = |cause| Error::refused(Step::Policy, Subject::Text(path.to_bytes()), cause);
     let file = fs::open_for_reading(path).map_err(|errno| refused(Cause::Errno(errno)))?;
     let stat = fs::stat(&file).map_err(|errno| refused(Cause::Errno(errno)))?;
@@ -27,6 +30,8 @@ pub fn read<'a, 'b>(path: &'a CStr, buffer: &'b mut Buffer) -> Result<&'b [u8], 
         }
     }
     let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
+    let buffer = space.first_chunk_mut::<{ size_of::<Buffer>() }>();
+    let buffer = buffer.ok_or(refused(Cause::Errno(Errno::NOMEM)))?;
     let length = read_to_end(&file, buffer, size).map_err(|errno| refused(Cause::Errno(errno)))?;
     if length > POLICY_BYTES {
         return Err(refused(Cause::Explained(
@@ -40,9 +45,8 @@ pub fn read<'a, 'b>(path: &'a CStr, buffer: &'b mut Buffer) -> Result<&'b [u8], 
             "it changed while it was read: replace it by a rename, never in place",
         )));
     }
-    buffer
-        .get(..length)
-        .ok_or(refused(Cause::Errno(Errno::FBIG)))
+    let (json, rest) = space.split_at_mut(length);
+    Ok((json, rest))
 }
 
 /// Reads until `size` bytes have come, the end of the file, or that of the buffer. A read that had room for more and ended at

@@ -274,7 +274,11 @@ impl<'a> Reader<'a, '_> {
     /// Decodes a path and holds it against the rules for paths.
     fn path<E: serde::de::Error>(&mut self, raw: &str) -> Result<Span, E> {
         let start = self.used;
-        for c in decode(raw) {
+        // Before its first escape a string is what it says; a NUL has to be escaped.
+        let plain = raw.bytes().position(|byte| byte == b'\\');
+        let (plain, rest) = raw.split_at(plain.unwrap_or(raw.len()));
+        self.push(plain.as_bytes())?;
+        for c in decode(rest) {
             match c {
                 Err(LoneSurrogate) => return Err(self.broken(NOT_TEXT)),
                 Ok('\0') => return Err(self.broken("a path can't hold a NUL")),

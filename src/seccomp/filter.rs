@@ -11,7 +11,7 @@ use super::architecture::Architecture;
 use super::call::{Answer, Call, Check, Group, NUMBERS, Verdict};
 use super::refused::{CHECKED, REFUSED};
 use super::{arguments, clone, sockets, tree};
-use crate::bpf::instruction::Test::{AtLeast, Equal};
+use crate::bpf::instruction::Test::Equal;
 use crate::bpf::{Assembler, Instruction, Label};
 
 /// What of the policy changes the filter.
@@ -83,12 +83,12 @@ pub const fn assemble(architecture: Architecture, mode: Mode) -> Assembler {
         allow: a.ret(SECCOMP_RET_ALLOW),
     };
     let targets = targets(&mut a, architecture, mode, &tails);
-    let search = tree::search(&mut a, &targets);
-    let number = match architecture.other_table() {
-        Some(bit) => a.jump(AtLeast(bit), tails.eperm, search),
-        None => search,
+    let other_table = match architecture.other_table() {
+        Some(bit) => Some((bit as usize, tails.eperm)),
+        None => None,
     };
-    let number = a.load(NR, number);
+    let search = tree::search(&mut a, &targets, other_table);
+    let number = a.load(NR, search);
     let native = a.jump(Equal(architecture.audit_arch()), number, kill);
     a.load(ARCH, native);
     a

@@ -382,7 +382,7 @@ impl Leaf {
         };
         let cpu = lines::number(at, c"cpu.stat", b"usage_usec");
         let killed = lines::number(at, c"memory.events", b"oom_kill");
-        let peak = lines::find(at, c"memory.peak", |line| {
+        let peak = lines::find(at, c"memory.peak", &mut [0; 32], |line| {
             ControlFlow::Break(lines::decimal(line))
         });
         Ok(Usage {
@@ -414,18 +414,23 @@ fn as_path(path: &Path) -> &CStr {
 
 /// Where this process's cgroup is in the file system.
 fn own_path() -> Result<Path, Error<'static>> {
-    let own = lines::find(fs::CWD, c"/proc/self/cgroup", |line| {
-        match line.strip_prefix(b"0::") {
+    let mut buffer = [0; 2 * PATH_MAX];
+    let own = lines::find(
+        fs::CWD,
+        c"/proc/self/cgroup",
+        &mut buffer,
+        |line| match line.strip_prefix(b"0::") {
             Some(path) => ControlFlow::Break(Path::from_slice(path)),
             None => ControlFlow::Continue(()),
-        }
-    })
+        },
+    )
     .map_err(|errno| failed("/proc/self/cgroup", errno))?
     .and_then(Result::ok)
     .ok_or(missing(UNIFIED))?;
     lines::find(
         fs::CWD,
         c"/proc/self/mountinfo",
+        &mut buffer,
         |line| match beneath_mount(line, &own) {
             Some(path) => ControlFlow::Break(path),
             None => ControlFlow::Continue(()),

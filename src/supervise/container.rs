@@ -14,11 +14,11 @@ use crate::sys::{Errno, fs, process};
 
 /// A module's container, as its keeper has it: a process that has no other children, is their subreaper, and has
 /// SIGCHLD blocked.
-#[expect(clippy::large_enum_variant, reason = "there is one, and no allocator")]
-pub enum Container {
+#[derive(Clone, Copy)]
+pub enum Container<'a> {
     /// A cgroup leaf.
-    Leaf(Leaf),
-    /// The process group and whatever descends from the keeper.
+    Leaf(&'a Leaf),
+    /// The process group and whatever descends from the keeper: `/proc`, by which the module was seen to be confined, tells.
     Descendants,
 }
 
@@ -31,16 +31,9 @@ const ROUNDS: u32 = 100;
 /// How long to wait before looking again whether more processes have come, in nanoseconds.
 const PAUSE: u64 = 10_000_000;
 
-impl Container {
-    /// Without a leaf: sees that the kernel tells who descends from whom.
-    pub fn of_descendants() -> Result<Self, Error<'static>> {
-        fs::stat_path(c"/proc/self/stat")
-            .map_err(|errno| Error::call(Step::Supervise, "/proc/self/stat", errno))?;
-        Ok(Container::Descendants)
-    }
-
+impl<'a> Container<'a> {
     /// The leaf, if it is one.
-    pub const fn leaf(&self) -> Option<&Leaf> {
+    pub const fn leaf(&self) -> Option<&'a Leaf> {
         match self {
             Container::Leaf(leaf) => Some(leaf),
             Container::Descendants => None,

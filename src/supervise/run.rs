@@ -60,6 +60,7 @@ pub struct Memory {
     /// That of the launch.
     pub launch: launch::Memory,
     base: Option<cgroup::Base>,
+    leaf: Option<Leaf>,
     /// For one line or piece of JSON.
     pub line: Line,
     /// For what a child tells.
@@ -72,6 +73,7 @@ impl Memory {
         Memory {
             launch: launch::Memory::new(),
             base: None,
+            leaf: None,
             line: [0; size_of::<Line>()],
             record: [0; record::SIZE],
         }
@@ -102,11 +104,12 @@ pub fn run(request: Request, memory: &'static mut Memory) -> Result<u8, Error<'s
     let Memory {
         launch,
         base,
+        leaf,
         line,
         record,
     } = memory;
     let mut status = Status::new(request.status, line)?;
-    let outcome = front(request, launch, base, record, &mut status);
+    let outcome = front(request, launch, (base, leaf), record, &mut status);
     if let Err(error) = &outcome {
         status.tell_failure(error);
     }
@@ -154,7 +157,7 @@ impl Caller {
 fn front(
     request: Request,
     memory: &'static mut launch::Memory,
-    base: &'static mut Option<cgroup::Base>,
+    cgroup: (&'static mut Option<cgroup::Base>, &'static mut Option<Leaf>),
     record: &'static mut Buffer,
     status: &mut Status<'_>,
 ) -> Result<u8, Error<'static>> {
@@ -189,7 +192,7 @@ fn front(
     let sandbox = Sandbox::prepare(&policy, space)?;
     descriptors::check_memory_files(&environment, unlinked, sandbox.exec_rw())?;
     let verify = verify::Base::of_this_thread()?;
-    let (container, reason) = contain(place, &limits, base)?;
+    let (container, reason) = contain(place, &limits, cgroup)?;
 
     let id = process::id();
     let side = process::become_subreaper()
@@ -223,7 +226,7 @@ fn front(
                 sandbox: Some(sandbox),
                 confined,
                 verify,
-                container: &container,
+                container,
                 reason,
                 acted: caller.acted,
                 timeout,
@@ -244,28 +247,42 @@ fn front(
 fn contain(
     place: Place,
     limits: &Limits,
-    base: &'static mut Option<cgroup::Base>,
-) -> Result<(Container, Option<Error<'static>>), Error<'static>> {
-    let found = match place {
-        Place::None if limits.any() => {
-            return Err(Error::refused(
+    (base, leaf): (&'static mut Option<cgroup::Base>, &'static mut Option<Leaf>),
+) -> Result<(Container<'static>, Option<Error<'static>>), Error<'static>> {
+    if place == Place::None {
+        return if limits.any() {
+            Err(Error::refused(
                 Step::Cgroup,
                 Subject::Name("--cgroup none"),
                 Cause::Reason("a limit needs a cgroup: take the limits away, or --cgroup none"),
-            ));
-        }
-        Place::None => return Ok((Container::of_descendants()?, None)),
-        Place::Auto => cgroup::Base::of_this_process(),
-        Place::At(path) => cgroup::Base::at(path),
-    };
-    let leaf = found.and_then(|found| base.insert(found).leaf(limits));
-    match leaf {
+            ))
+        } else {
+            Ok((Container::Descendants, None))
+        };
+    }
+    match make_leaf(place, limits, base, leaf) {
         Ok(leaf) => Ok((Container::Leaf(leaf), None)),
         Err(reason) if place == Place::Auto && !limits.any() => {
-            Ok((Container::of_descendants()?, Some(reason)))
+            Ok((Container::Descendants, Some(reason)))
         }
         Err(error) => Err(error),
     }
+}
+
+/// A leaf. Paths are large: a frame of its own, which is gone when the fork copies the stack.
+#[inline(never)]
+fn make_leaf(
+    place: Place,
+    limits: &Limits,
+    base: &'static mut Option<cgroup::Base>,
+    leaf: &'static mut Option<Leaf>,
+) -> Result<&'static Leaf, Error<'static>> {
+    let found = match place {
+        Place::At(path) => cgroup::Base::at(path),
+        _ => cgroup::Base::of_this_process(),
+    };
+    let made = base.insert(found?).leaf(limits)?;
+    Ok(leaf.insert(made))
 }
 
 /// The front from then on.
@@ -304,7 +321,7 @@ struct Keeper<'a, 's> {
     sandbox: Option<Sandbox>,
     confined: Option<Confined>,
     verify: verify::Base,
-    container: &'a Container,
+    container: Container<'a>,
     reason: Option<Error<'static>>,
     acted: Signals,
     timeout: Option<u64>,
@@ -363,7 +380,8 @@ impl Keeper<'_, '_> {
         order: &mut Order<'a>,
         record: &'a mut Buffer,
     ) -> Result<i32, Error<'a>> {
-        process::new_session().map_err(failed("setsid"))?;
+        // What a terminal sends is for the front. A session would cost more (with autogroups, a group of the scheduler).
+        process::new_group().map_err(failed("setpgid"))?;
         process::die_with(self.front, FRONT_ENDED).map_err(failed("PR_SET_PDEATHSIG"))?;
         process::become_subreaper().map_err(failed("PR_SET_CHILD_SUBREAPER"))?;
         let sandbox = self

@@ -97,8 +97,11 @@ pub fn spawn<'a>(
         hear(&told, buffer, true)?;
         base.verify(pid).map_err(Failure::Own)?;
         tell_progress(Progress::Verified(pid)).map_err(Failure::Own)?;
-        signal::without_write_signals(|| fs::write(&go, GO))
-            .map_err(|errno| Failure::Own(failed("write")(errno)))?;
+        signal::without_write_signals(|| fs::write(&go, GO)).map_err(|errno| match errno {
+            // It ended while it waited.
+            Errno::PIPE => Failure::Told(0),
+            errno => Failure::Own(failed("write")(errno)),
+        })?;
         hear(&told, buffer, false)
     };
     let Err(failure) = let_run() else {

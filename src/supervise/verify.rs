@@ -41,7 +41,10 @@ pub fn confinement(pid: i32) -> Result<Confinement, Error<'static>> {
 
 fn read(path: &CStr) -> Result<Confinement, Error<'static>> {
     let mut fields = Fields::default();
-    lines::find(fs::CWD, path, |line| fields.take(line)).map_err(|errno| match errno {
+    // More than the lines before those that are looked for have, as a rule.
+    let mut buffer = [0; 2048];
+    let found = lines::find(fs::CWD, path, &mut buffer, |line| fields.take(line));
+    found.map_err(|errno| match errno {
         Errno::NOENT => error(Cause::Explained(
             errno,
             "no such process, or /proc is not mounted: see ps -e",

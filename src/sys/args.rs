@@ -55,16 +55,28 @@ impl<'a> Vector<'a> {
 
     /// The string at `index`; indices up to the first `None` may be asked for.
     fn get(&self, index: usize) -> Option<&'a CStr> {
+        // SAFETY: `pointer` gave the address of a C string that lives for `'a`.
+        self.pointer(index)
+            .map(|string| unsafe { CStr::from_ptr(string) })
+    }
+
+    /// The address of the string at `index`, as [`Self::get`] takes it.
+    fn pointer(&self, index: usize) -> Option<*const c_char> {
         // SAFETY: `new` promises a NULL-terminated array, and the callers stop at its NULL, so `index` is
-        // within it; a pointer before the NULL is a C string that lives for `'a`.
-        unsafe {
-            let string = *self.first.as_ptr().add(index);
-            if string.is_null() {
-                None
-            } else {
-                Some(CStr::from_ptr(string))
-            }
-        }
+        // within it.
+        let string = unsafe { *self.first.as_ptr().add(index) };
+        (!string.is_null()).then_some(string)
+    }
+
+    /// The strings that start with `prefix`, in order. Nothing but the first bytes of the others is read.
+    pub fn starting_with(&self, prefix: &'static [u8]) -> impl Iterator<Item = &'a CStr> + '_ {
+        (0..)
+            .map_while(|index| self.pointer(index))
+            .fuse()
+            // SAFETY: `pointer` gave the address of a C string that lives for `'a`.
+            .filter_map(move |string| unsafe {
+                starts_with(string, prefix).then(|| CStr::from_ptr(string))
+            })
     }
 
     /// The vector from `index` on, which must not be past its end.
@@ -76,17 +88,18 @@ impl<'a> Vector<'a> {
         Some(unsafe { Vector::new(self.first.add(index)) })
     }
 
-    /// Removes every string for which `remove` says so; the others keep their order.
-    pub fn remove(&mut self, remove: impl Fn(&CStr) -> bool) {
+    /// Removes every string that starts with `prefix`; the others keep their order.
+    pub fn remove(&mut self, prefix: &'static [u8]) {
         let mut kept = 0;
         let mut index = 0;
-        while let Some(string) = self.get(index) {
+        while let Some(string) = self.pointer(index) {
             index += 1;
-            if remove(string) {
+            // SAFETY: `pointer` gave the address of a C string.
+            if unsafe { starts_with(string, prefix) } {
                 continue;
             }
             // SAFETY: `kept` < `index`, which is within the array, writable by `new`'s promise.
-            unsafe { *self.first.as_ptr().add(kept) = string.as_ptr() };
+            unsafe { *self.first.as_ptr().add(kept) = string };
             kept += 1;
         }
         // SAFETY: `kept` is at most the index of the old NULL.
@@ -97,4 +110,17 @@ impl<'a> Vector<'a> {
     pub(super) fn as_ptr(&self) -> *const *const c_char {
         self.first.as_ptr()
     }
+}
+
+/// Whether a C string starts with `prefix`, which has no NUL.
+///
+/// # Safety
+///
+/// `string` must be the address of a C string.
+unsafe fn starts_with(string: *const c_char, prefix: &[u8]) -> bool {
+    // SAFETY: all bytes before this one were those of `prefix`, none of them the NUL, so that this one is in the string.
+    prefix
+        .iter()
+        .enumerate()
+        .all(|(index, &byte)| unsafe { *string.add(index) }.cast_unsigned() == byte)
 }

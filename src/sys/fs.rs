@@ -2,7 +2,10 @@
 
 use core::ffi::CStr;
 
-use linux_raw_sys::general::{__NR_close, __NR_close_range, CGROUP2_SUPER_MAGIC};
+use heapless::Vec;
+use linux_raw_sys::general::{
+    __NR_close, __NR_close_range, CGROUP2_SUPER_MAGIC, NAME_MAX, PATH_MAX, PROC_SUPER_MAGIC,
+};
 use rustix::event::EventfdFlags;
 use rustix::fd::AsRawFd;
 use rustix::fs::{AtFlags, FlockOperation, MemfdFlags, Mode, RawDir, ResolveFlags, SealFlags};
@@ -38,7 +41,80 @@ pub fn open_location_without_magic(path: &CStr) -> Result<OwnedFd, Errno> {
 
 fn locate(path: &CStr, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    retry_on_intr(|| rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve))
+    match retry_on_intr(|| rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)) {
+        // Hidden by a filter that can't look at its arguments, as that of systemd's RestrictSUIDSGID= and DynamicUser=.
+        Err(Errno::NOSYS) => walk(path, resolve == ResolveFlags::NO_MAGICLINKS),
+        located => located,
+    }
+}
+
+/// The same without `openat2`: component by component, each opened as what it is. Of links only those that have a text are
+/// followed, if any are; those of the kernel's own are in procfs, below its top.
+#[cold]
+#[inline(never)]
+fn walk(path: &CStr, follow: bool) -> Result<OwnedFd, Errno> {
+    /// As many as the kernel follows (`MAXSYMLINKS`).
+    const LINKS: u32 = 40;
+    const LONG: Errno = Errno::NAMETOOLONG;
+    let open = |at: BorrowedFd<'_>, name: &CStr| {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        retry_on_intr(|| rustix::fs::openat(at, name, flags, Mode::empty()))
+    };
+    let mut text = Vec::<u8, { PATH_MAX as usize }>::new();
+    let mut link = [0; PATH_MAX as usize];
+    text.extend_from_slice(path.to_bytes()).map_err(|_| LONG)?;
+    let (mut at, mut rest, mut links) = (open(CWD, c"/")?, 0, 0);
+    loop {
+        let left = text.get(rest..).unwrap_or_default();
+        let Some(start) = left.iter().position(|&byte| byte != b'/') else {
+            return Ok(at);
+        };
+        let left = left.get(start..).unwrap_or_default();
+        let length = left.iter().position(|&byte| byte == b'/');
+        let length = length.unwrap_or(left.len());
+        let mut name = [0; NAME_MAX as usize + 1];
+        let of_name = name.get_mut(..length).ok_or(LONG)?;
+        of_name.copy_from_slice(left.get(..length).unwrap_or_default());
+        let next = open(
+            at.as_fd(),
+            CStr::from_bytes_until_nul(&name).map_err(|_| LONG)?,
+        )?;
+        rest += start + length;
+        match file_type(&stat(&next)?) {
+            FileType::Directory => at = next,
+            FileType::Symlink => {
+                links += 1;
+                let is_magic = || Ok::<bool, Errno>(is_proc(&at)? && stat(&at)?.st_ino != PROC_TOP);
+                if !follow || links > LINKS || is_magic()? {
+                    return Err(Errno::LOOP);
+                }
+                let length = rustix::fs::readlinkat_raw(&next, c"", &mut link[..])?;
+                let target = link
+                    .get(..length)
+                    .filter(|target| target.len() < link.len());
+                let target = target.ok_or(LONG)?;
+                if target.first() == Some(&b'/') {
+                    at = open(CWD, c"/")?;
+                }
+                // What is left starts with its slash, or is nothing.
+                let left = text.len() - rest;
+                text.copy_within(rest.., 0);
+                text.truncate(left);
+                text.extend_from_slice(target).map_err(|_| LONG)?;
+                text.rotate_left(left);
+                rest = 0;
+            }
+            _ if rest < text.len() => return Err(Errno::NOTDIR),
+            _ => return Ok(next),
+        }
+    }
+}
+
+/// The inode of procfs's top directory (`PROC_ROOT_INO`).
+const PROC_TOP: u64 = 1;
+
+fn is_proc(fd: impl AsFd) -> Result<bool, Errno> {
+    Ok(rustix::fs::fstatfs(fd)?.f_type as u64 == u64::from(PROC_SUPER_MAGIC))
 }
 
 /// Opens a file for reading; neither a FIFO nor a terminal makes it wait or changes the caller's terminal.
@@ -79,12 +155,19 @@ pub fn write(fd: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
 
 /// Reads a symbolic link's text into `buffer`. EINVAL: not a link; ENAMETOOLONG: it fills the buffer.
 pub fn read_link<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
-    let length = rustix::fs::readlinkat_raw(CWD, path, &mut *buffer)?;
-    if length == buffer.len() {
+    let size = buffer.len();
+    let text = read_link_start(path, buffer)?;
+    if text.len() == size {
         Err(Errno::NAMETOOLONG)
     } else {
-        Ok(&buffer[..length])
+        Ok(text)
     }
+}
+
+/// Reads as much of a symbolic link's text as `buffer` has room for. EINVAL: not a link.
+pub fn read_link_start<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    let length = rustix::fs::readlinkat_raw(CWD, path, &mut *buffer)?;
+    Ok(&buffer[..length])
 }
 
 /// Calls `each` with the name of every entry of a directory.
@@ -289,4 +372,106 @@ pub fn keep_over_exec(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 /// Lets the exec close a descriptor. EBADF: it is not open.
 pub fn close_on_exec(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::io::fcntl_setfd(fd, FdFlags::CLOEXEC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_openat2_every_path_leads_where_it_does_with_it() {
+        let folder = std::env::temp_dir().join(std::format!("oarbank-walk-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("a/b")).expect("a new folder");
+        std::fs::write(folder.join("a/file"), "").expect("own folder");
+        for (link, target) in [
+            ("up", ".."),
+            ("a/b/far", "../../up/."),
+            ("chain", "a/b/far"),
+            ("absolute", "/usr/../usr//"),
+            ("loop", "loop"),
+            ("dangling", "a/nothing"),
+            ("to-file", "a/file"),
+            ("magic", "/proc/self/cwd"),
+            ("plain", "/proc/self"),
+        ] {
+            let made = std::os::unix::fs::symlink(target, folder.join(link));
+            made.expect("own folder");
+        }
+        let own = folder.to_str().expect("text");
+        let long = "x".repeat(256);
+        let mut compared = 0;
+        for path in [
+            "/",
+            "//",
+            "/.",
+            "/..",
+            "/usr",
+            "/usr/",
+            "/usr/./..//usr/lib",
+            "/nothing",
+            "/nothing/x",
+            "/proc/self",
+            "/proc/self/",
+            "/proc/self/cwd",
+            "/proc/self/cwd/",
+            "/proc/self/root/usr",
+            "/proc/self/exe",
+            "/proc/self/fd/0",
+            "/proc/self/ns/net",
+            "/proc/mounts",
+            "/proc/thread-self/cwd",
+            "/dev/fd",
+            "/dev/stdin",
+            "/dev/null",
+            "/dev/null/",
+            "@",
+            "@/a/file",
+            "@/a/file/",
+            "@/a/file/.",
+            "@/a/file/..",
+            "@/up",
+            "@/up/",
+            "@/up/usr",
+            "@/a/b/far",
+            "@/chain",
+            "@/chain/..",
+            "@/absolute",
+            "@/absolute/",
+            "@/loop",
+            "@/loop/x",
+            "@/dangling",
+            "@/dangling/",
+            "@/to-file",
+            "@/to-file/",
+            "@/magic",
+            "@/plain",
+            "@/plain/cwd",
+            "@/plain/status",
+            "@/a/../a/./b//",
+            "@/a/b/../../to-file",
+            "@/%",
+            "@/%/x",
+        ] {
+            let path = path.replace('@', own).replace('%', &long);
+            let path = std::ffi::CString::new(path).expect("no NUL");
+            let is = |found: Result<OwnedFd, Errno>| {
+                let stat = stat(found?)?;
+                Ok::<_, Errno>((stat.st_dev, stat.st_ino))
+            };
+            for (follow, resolve) in [
+                (false, ResolveFlags::NO_SYMLINKS),
+                (true, ResolveFlags::NO_MAGICLINKS),
+            ] {
+                let flags = OFlags::PATH | OFlags::CLOEXEC;
+                let with = rustix::fs::openat2(CWD, &*path, flags, Mode::empty(), resolve);
+                if with.as_ref().err() == Some(&Errno::NOSYS) {
+                    return;
+                }
+                assert_eq!(is(walk(&path, follow)), is(with), "{path:?}, {follow}");
+                compared += 1;
+            }
+        }
+        std::fs::remove_dir_all(&folder).expect("own folder");
+        assert!(compared > 90);
+    }
 }

@@ -22,11 +22,26 @@ pub fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Whether `CAP_SETPCAP` is effective: the bounding set can be dropped.
-pub fn may_drop_bounding_set() -> Result<bool, Errno> {
-    Ok(rustix::thread::capabilities(None)?
-        .effective
-        .contains(CapabilitySet::SETPCAP))
+/// The effective, permitted and inheritable sets of this process.
+pub struct Capabilities(CapabilitySets);
+
+impl Capabilities {
+    /// Asks for them (`capget(2)`).
+    pub fn get() -> Result<Self, Errno> {
+        rustix::thread::capabilities(None).map(Capabilities)
+    }
+
+    /// Whether `CAP_SETPCAP` is effective: the bounding set can be dropped.
+    pub fn may_drop_bounding_set(&self) -> bool {
+        self.0.effective.contains(CapabilitySet::SETPCAP)
+    }
+
+    /// Whether all three are empty; the ambient set is then empty too: what it has is also permitted and inheritable
+    /// (`capabilities(7)`).
+    pub fn are_empty(&self) -> bool {
+        let Capabilities(sets) = self;
+        (sets.effective | sets.permitted | sets.inheritable).is_empty()
+    }
 }
 
 /// Empties the ambient set.
@@ -64,6 +79,11 @@ fn prctl(operation: u32, number: u32) -> Result<usize, Errno> {
 /// Gives the process a session and a process group of its own.
 pub fn new_session() -> Result<(), Errno> {
     rustix::process::setsid().map(drop)
+}
+
+/// Gives the process a process group of its own.
+pub fn new_group() -> Result<(), Errno> {
+    rustix::process::setpgid(None, None)
 }
 
 /// The pid of this process.

@@ -2,7 +2,8 @@
  * The floors of the benchmark: programs without libc that do only the kernel's part of a launch.
  *
  * trampoline: execve and nothing else. -DRULES: the Landlock rules of the benchmark's policy, and a filter of five
- * instructions, or with -DFILTER="file" the instructions in that file.
+ * instructions, or with -DFILTER="file" the instructions in that file. -DMORE="directory/": also a rule for each of the
+ * directories 0, 1, ... in that one, as many as the first argument says.
  */
 #include <asm/unistd.h>
 #include <linux/filter.h>
@@ -57,7 +58,34 @@ static struct sock_filter filter[] = {
 #endif
 };
 
-static void confine(void)
+#ifdef MORE
+static void more(long ruleset, const char *count)
+{
+    static char path[] = MORE "0000";
+    char *number = path + sizeof MORE - 1;
+    unsigned long last = 0, i, j;
+
+    for (; *count; count++)
+        last = last * 10 + *count - '0';
+    for (i = 0; i < last; i++) {
+        struct landlock_path_beneath_attr rule = {EXECUTE | LANDLOCK_ACCESS_FS_READ_DIR, 0};
+        char digits[4];
+        unsigned long n = i, length = 0;
+        do
+            digits[length++] = '0' + n % 10;
+        while (n /= 10);
+        for (j = 0; j < length; j++)
+            number[j] = digits[length - 1 - j];
+        number[length] = 0;
+        rule.parent_fd = call(__NR_openat, -100, (long)path, 010000000 | 02000000, 0);
+        if (rule.parent_fd < 0 || call(__NR_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, (long)&rule, 0))
+            call(__NR_exit_group, 124, 0, 0, 0);
+        call(__NR_close, rule.parent_fd, 0, 0, 0);
+    }
+}
+#endif
+
+static void confine(const char *count)
 {
     struct { unsigned long fs, net, scoped; } attr = {ALL, 3, 3};
     struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
@@ -70,6 +98,11 @@ static void confine(void)
         if (rule.parent_fd >= 0 && call(__NR_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, (long)&rule, 0))
             call(__NR_exit_group, 121, 0, 0, 0);
     }
+#ifdef MORE
+    more(ruleset, count);
+#else
+    (void)count;
+#endif
     if (call(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0) || call(__NR_landlock_restrict_self, ruleset, 0, 0, 0) ||
         call(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&program, 0))
         call(__NR_exit_group, 122, 0, 0, 0);
@@ -82,7 +115,10 @@ __attribute__((used)) void start(long *stack)
     char **envp = argv + *stack + 1;
 
 #ifdef RULES
-    confine();
+    confine(argv[1]);
+#endif
+#ifdef MORE
+    argv++;
 #endif
     call(__NR_execve, (long)argv[1], (long)(argv + 1), (long)envp, 0);
     call(__NR_exit_group, 123, 0, 0, 0);

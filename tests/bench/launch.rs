@@ -3,6 +3,7 @@
 //! `nothing` is a bare vfork, exec and wait of a program that ends at once; `trampoline` the same through a program without
 //! libc that only makes an execve; `floor` one that makes the rules of the same policy and a filter of five instructions
 //! and nothing else; `floor+filter` the same with the launcher's own filter. Numbers are noisy: only ratios of one run count.
+//! The kernel can't divide times as short as these into user and system time, so their sum is given.
 //! `cargo bench -- ROUNDS` sets how many.
 
 use std::ffi::{CStr, CString};
@@ -24,8 +25,7 @@ static MEMORY: Mutex<Memory> = Mutex::new(Memory::new());
 #[derive(Clone, Copy, Default)]
 struct Cost {
     wall: f64,
-    user: f64,
-    system: f64,
+    cpu: f64,
     faults: f64,
 }
 
@@ -101,8 +101,8 @@ fn main() {
     );
     resident(&agent, &policy, &nothing);
     calls(&agent, &policy, &nothing);
-    paths(&place, &agent, &nothing, rounds);
-    inside(&place, &agent);
+    paths(&place, &agent, &nothing, &rules, rounds);
+    inside(&place, &agent, &rules);
 }
 
 /// A directory of the benchmark's own.
@@ -228,8 +228,9 @@ fn measure(act: impl FnOnce()) -> Cost {
     let after = usage();
     Cost {
         wall,
-        user: micros(after.ru_utime) - micros(before.ru_utime),
-        system: micros(after.ru_stime) - micros(before.ru_stime),
+        cpu: micros(after.ru_utime) + micros(after.ru_stime)
+            - micros(before.ru_utime)
+            - micros(before.ru_stime),
         faults: (after.ru_minflt - before.ru_minflt) as f64,
     }
 }
@@ -363,19 +364,18 @@ fn table(cases: &[Case]) {
         .expect("it is there")
         .quantile(0.5, |cost| cost.wall);
     println!(
-        "{:<20} {:>9} {:>9} {:>8} {:>8} {:>7} {:>8}",
-        "", "median us", "p95 us", "user us", "sys us", "faults", "x floor"
+        "{:<20} {:>9} {:>9} {:>8} {:>7} {:>8}",
+        "", "median us", "p95 us", "cpu us", "faults", "x floor"
     );
     for case in cases {
         let mean =
             |of: fn(&Cost) -> f64| case.costs.iter().map(of).sum::<f64>() / case.costs.len() as f64;
         let median = case.quantile(0.5, |cost| cost.wall);
         println!(
-            "{:<20} {median:>9.1} {:>9.1} {:>8.1} {:>8.1} {:>7.1} {:>8.2}",
+            "{:<20} {median:>9.1} {:>9.1} {:>8.1} {:>7.1} {:>8.2}",
             case.name,
             case.quantile(0.95, |cost| cost.wall),
-            mean(|cost| cost.user),
-            mean(|cost| cost.system),
+            mean(|cost| cost.cpu),
             mean(|cost| cost.faults),
             median / floor,
         );
@@ -473,26 +473,31 @@ fn calls(agent: &str, policy: &str, program: &str) {
     println!("system calls of a launch: {count} (as {who})");
 }
 
-/// What each further path costs.
-fn paths(place: &Place, agent: &str, program: &str, rounds: usize) {
-    let mut cases: Vec<Case> = [0, 64, 256, 1000]
-        .into_iter()
-        .map(|count| {
-            let folders: Vec<String> = (0..count)
-                .map(|number| {
-                    let path = place.directory.join(format!("paths/{number}"));
-                    fs::create_dir_all(&path).expect("own directory");
-                    format!("{:?}", text(&path))
-                })
-                .collect();
-            let json = format!(
-                "{{\"ro\": [{}], \"exe\": \"{program}\"}}",
-                folders.join(", ")
-            );
-            let policy = place.write(&format!("paths-{count}.json"), &json);
-            Case::new("", spawn(&[agent, "sandbox-exec", &policy, "--", program]))
-        })
-        .collect();
+/// What each further path costs, against a floor that opens it, makes its rule and closes it.
+fn paths(place: &Place, agent: &str, program: &str, rules: &[&str], rounds: usize) {
+    const COUNTS: [usize; 4] = [0, 64, 256, 1000];
+    let directory = place.directory.join("paths");
+    let more = format!("-DMORE=\"{}/\"", text(&directory));
+    let floor = place.compile("floor.c", "floor-paths", &[rules, &[&more]].concat());
+    let mut cases = Vec::new();
+    for count in COUNTS {
+        let folders: Vec<String> = (0..count)
+            .map(|number| {
+                let path = directory.join(number.to_string());
+                fs::create_dir_all(&path).expect("own directory");
+                format!("{:?}", text(&path))
+            })
+            .collect();
+        let folders = folders.join(", ");
+        let json = format!("{{\"ro\": [{folders}], \"exe\": \"{program}\"}}");
+        let policy = place.write(&format!("paths-{count}.json"), &json);
+        let launch = spawn(&[agent, "sandbox-exec", &policy, "--", program]);
+        cases.push(Case::new("sandbox-exec", launch));
+        cases.push(Case::new(
+            "floor",
+            spawn(&[&floor, &count.to_string(), program]),
+        ));
+    }
     for _ in 0..rounds.div_ceil(4) {
         for case in &mut cases {
             case.costs.push((case.run)());
@@ -502,17 +507,27 @@ fn paths(place: &Place, agent: &str, program: &str, rounds: usize) {
         .iter()
         .map(|case| case.quantile(0.5, |cost| cost.wall))
         .collect();
-    for (count, median) in [64.0, 256.0, 1000.0].into_iter().zip(&medians[1..]) {
+    for (count, pair) in COUNTS.iter().zip(medians.chunks(2)).skip(1) {
+        let each = |which: usize| (pair[which] - medians[which]) / *count as f64;
         println!(
-            "{count} more paths: {:.2} us each",
-            (median - medians[0]) / count
+            "{count} more paths: {:.2} us each, the floor {:.2}",
+            each(0),
+            each(1)
         );
     }
 }
 
-/// What calls cost inside, against outside.
-fn inside(place: &Place, agent: &str) {
+/// What calls cost inside, against outside, and against the floor's filter of five instructions.
+fn inside(place: &Place, agent: &str, rules: &[&str]) {
     let program = place.compile_with("inside.c", "inside", &[]);
+    let exe = format!("-DEXE=\"{program}\"");
+    let rules: Vec<&str> = rules
+        .iter()
+        .copied()
+        .filter(|rule| !rule.starts_with("-DEXE"))
+        .chain([exe.as_str()])
+        .collect();
+    let floor = place.compile("floor.c", "floor-inside", &rules);
     let policy = place.write("inside.json", &format!("{{\"exe\": \"{program}\"}}"));
     let run = |words: &[&str]| -> Vec<(String, f64)> {
         let done = Command::new(words[0])
@@ -526,23 +541,34 @@ fn inside(place: &Place, agent: &str) {
             .map(|(name, time)| (name.to_owned(), time.parse().expect("a number")))
             .collect()
     };
-    let mut best: Vec<(String, f64, f64)> = Vec::new();
+    let ways: [&[&str]; 3] = [
+        &[&program],
+        &[&floor, &program],
+        &[agent, "sandbox-exec", &policy, "--", &program],
+    ];
+    // The best time of each call, in each way.
+    let mut best: Vec<(String, [f64; 3])> = Vec::new();
     for _ in 0..5 {
-        let outside = run(&[&program]);
-        let within = run(&[agent, "sandbox-exec", &policy, "--", &program]);
-        for (index, ((name, out), (_, inn))) in outside.into_iter().zip(within).enumerate() {
-            match best.get_mut(index) {
-                Some(row) => *row = (name, row.1.min(out), row.2.min(inn)),
-                None => best.push((name, out, inn)),
+        for (way, words) in ways.iter().enumerate() {
+            for (index, (name, time)) in run(words).into_iter().enumerate() {
+                if best.len() == index {
+                    best.push((name, [f64::INFINITY; 3]));
+                }
+                let times = &mut best[index].1;
+                times[way] = times[way].min(time);
             }
         }
     }
     println!(
-        "\n{:<12} {:>10} {:>10} {:>6}",
-        "call", "outside ns", "inside ns", "ratio"
+        "\n{:<12} {:>10} {:>10} {:>10} {:>7} {:>10}",
+        "call", "outside ns", "floor ns", "inside ns", "ratio", "floor's"
     );
-    for (name, out, inn) in best {
-        println!("{name:<12} {out:>10.1} {inn:>10.1} {:>6.2}", inn / out);
+    for (name, [outside, floor, inside]) in best {
+        println!(
+            "{name:<12} {outside:>10.1} {floor:>10.1} {inside:>10.1} {:>7.2} {:>10.2}",
+            inside / outside,
+            floor / outside
+        );
     }
     std::io::stdout().flush().expect("a terminal or a file");
 }

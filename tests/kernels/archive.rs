@@ -2,6 +2,8 @@
 //! (`Documentation/driver-api/early-userspace/buffer-format.rst`).
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 const FILE: u32 = 0o100_000;
@@ -13,7 +15,7 @@ const CHARACTER_DEVICE: u32 = 0o020_000;
 #[derive(Default)]
 pub(crate) struct Archive {
     bytes: Vec<u8>,
-    directories: BTreeSet<String>,
+    paths: BTreeSet<String>,
 }
 
 impl Archive {
@@ -31,7 +33,7 @@ impl Archive {
 
     pub(crate) fn directory(&mut self, path: &str) {
         self.parents(path);
-        if self.directories.insert(path.to_owned()) {
+        if !self.has(path) {
             self.entry(path, DIRECTORY | 0o755, &[], [0, 0]);
         }
     }
@@ -44,6 +46,35 @@ impl Archive {
     pub(crate) fn device(&mut self, path: &str, number: [u32; 2]) {
         self.parents(path);
         self.entry(path, CHARACTER_DEVICE | 0o600, &[], number);
+    }
+
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.paths.contains(path)
+    }
+
+    /// All that is in this folder of the host, which becomes the root.
+    pub(crate) fn tree(&mut self, root: &Path) {
+        self.below(root, "");
+    }
+
+    fn below(&mut self, root: &Path, place: &str) {
+        let entries = fs::read_dir(root).expect("a folder");
+        for entry in entries.map(|entry| entry.expect("an entry")) {
+            let name = entry.file_name().into_string().expect("text");
+            let (path, host) = (format!("{place}/{name}"), entry.path());
+            let data = entry.metadata().expect("an entry");
+            if data.is_dir() {
+                self.directory(&path);
+                self.below(&host, &path);
+            } else if data.is_symlink() {
+                let target = fs::read_link(&host).expect("a link");
+                self.link(&path, target.to_str().expect("text"));
+            } else if data.permissions().mode() & 0o111 != 0 {
+                self.program(&path, &fs::read(&host).expect("a file"));
+            } else {
+                self.file(&path, &fs::read(&host).expect("a file"));
+            }
+        }
     }
 
     pub(crate) fn finish(mut self) -> Vec<u8> {
@@ -60,6 +91,7 @@ impl Archive {
 
     fn entry(&mut self, path: &str, mode: u32, contents: &[u8], device: [u32; 2]) {
         let name = path.strip_prefix('/').expect("an absolute path");
+        self.paths.insert(path.to_owned());
         let length = |bytes: usize| u32::try_from(bytes).expect("below 4 GiB");
         // The place in the archive is a number that no other entry has.
         let inode = length(self.bytes.len());

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::suites;
+
 /// What a kernel has of Landlock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Landlock {
@@ -11,13 +13,6 @@ pub(crate) enum Landlock {
     Abi(u32),
     /// Asked for the version it answers with this error.
     None(&'static str),
-}
-
-impl Landlock {
-    /// Whether anything is launched.
-    pub(crate) fn suffices(self) -> bool {
-        matches!(self, Self::Abi(3..))
-    }
 }
 
 impl fmt::Display for Landlock {
@@ -29,40 +24,90 @@ impl fmt::Display for Landlock {
     }
 }
 
+/// What is in a guest's file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum System {
+    /// A static shell, on this architecture.
+    Amd64,
+    Arm64,
+    /// Besides it systemd, which is the first process (amd64).
+    Systemd,
+}
+
+impl System {
+    /// The architecture, as Debian calls it.
+    pub(crate) const fn architecture(self) -> &'static str {
+        match self {
+            Self::Amd64 | Self::Systemd => "amd64",
+            Self::Arm64 => "arm64",
+        }
+    }
+}
+
 /// A kernel in the emulator.
 pub(crate) struct Guest {
+    pub(crate) system: System,
     /// How its version starts.
     pub(crate) version: &'static str,
     /// More of its command line.
     more: &'static str,
     pub(crate) landlock: Landlock,
+    pub(crate) suites: &'static [&'static str],
 }
 
-const fn guest(version: &'static str, more: &'static str, landlock: Landlock) -> Guest {
+const fn guest(system: System, version: &'static str, landlock: Landlock) -> Guest {
+    // Nothing is launched by less.
+    let suites = match landlock {
+        Landlock::Abi(3..) => suites::ALL,
+        _ => suites::REFUSED,
+    };
     Guest {
+        system,
         version,
-        more,
+        more: "",
         landlock,
+        suites,
     }
 }
 
-/// Oldest first. `fetch.sh` is told these versions. A later kernel is one more line.
-pub(crate) const GUESTS: [Guest; 9] = [
-    guest("5.10", "", Landlock::None("ENOSYS")),
-    guest("6.1", "", Landlock::Abi(2)),
+/// The newest first: what takes longest begins first. `fetch.sh` is told these versions. A later kernel is one more line.
+pub(crate) const GUESTS: [Guest; 13] = [
+    Guest {
+        suites: suites::ONCE,
+        ..guest(System::Amd64, "7.3", Landlock::Abi(11))
+    },
+    guest(System::Amd64, "7.3", Landlock::Abi(11)),
+    guest(System::Amd64, "7.2", Landlock::Abi(10)),
+    guest(System::Amd64, "7.1", Landlock::Abi(9)),
+    guest(System::Amd64, "7.0", Landlock::Abi(8)),
+    guest(System::Amd64, "6.18", Landlock::Abi(7)),
+    guest(System::Amd64, "6.12", Landlock::Abi(6)),
+    guest(System::Arm64, "7.3", Landlock::Abi(11)),
+    Guest {
+        suites: suites::SYSTEMD,
+        ..guest(System::Systemd, "7.3", Landlock::Abi(11))
+    },
     // Built in, but not among the modules that are turned on.
-    guest("6.12", "lsm=lockdown,yama", Landlock::None("EOPNOTSUPP")),
-    guest("6.12", "", Landlock::Abi(6)),
-    guest("6.18", "", Landlock::Abi(7)),
-    guest("7.0", "", Landlock::Abi(8)),
-    guest("7.1", "", Landlock::Abi(9)),
-    guest("7.2", "", Landlock::Abi(10)),
-    guest("7.3", "", Landlock::Abi(11)),
+    Guest {
+        more: "lsm=lockdown,yama",
+        ..guest(System::Amd64, "6.12", Landlock::None("EOPNOTSUPP"))
+    },
+    guest(System::Amd64, "6.1", Landlock::Abi(2)),
+    guest(System::Arm64, "6.1", Landlock::Abi(2)),
+    guest(System::Amd64, "5.10", Landlock::None("ENOSYS")),
 ];
 
 impl fmt::Display for Guest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Linux {}", self.version)?;
+        match self.system {
+            System::Amd64 => {}
+            System::Arm64 => write!(out, " arm64")?,
+            System::Systemd => write!(out, " systemd")?,
+        }
+        if self.suites == suites::ONCE {
+            write!(out, " once")?;
+        }
         match self.more {
             "" => Ok(()),
             more => write!(out, " {more}"),
@@ -71,52 +116,70 @@ impl fmt::Display for Guest {
 }
 
 /// Time in the guest is counted in instructions, so the load of this machine does not show there, and sleeping takes none
-/// here. A small machine without what no test needs boots in two seconds. Clearing memory byte by byte is slow in an emulator.
-const MACHINE: &str = "-M pc,usb=off,smm=off,vmport=off -accel tcg,thread=single -icount shift=2,sleep=off -cpu max,-erms,-fsrm -smp 1 -m 768 \
+/// here.
+const CLOCK: &str = "-accel tcg,thread=single -icount shift=2,sleep=off -smp 1 -m 768 \
     -nodefaults -no-user-config -display none -serial stdio -no-reboot";
+
+/// A small machine without what no test needs boots in two seconds. Clearing memory byte by byte is slow in an emulator, and
+/// so is what guards a kernel against its programs.
+const AMD64: &str =
+    "-M pc,usb=off,smm=off,vmport=off -cpu max,-erms,-fsrm,-la57,-smap,-smep,-umip,-pku";
+const ARM64: &str = "-M virt -cpu cortex-a53";
 
 /// What is turned off only costs time: records of each denial, clearing of memory; and of the functions that are not called
 /// at boot: certificates, random numbers of another kind, self tests.
-const COMMAND_LINE: &str = "console=ttyS0 panic=-1 quiet loglevel=1 acpi=off audit=0 apparmor=0 init_on_alloc=0 cryptomgr.notests nokaslr mitigations=off initcall_blacklist=\
+const COMMAND_LINE: &str = "panic=-1 quiet loglevel=1 acpi=off audit=0 apparmor=0 init_on_alloc=0 cryptomgr.notests nokaslr mitigations=off initcall_blacklist=\
     load_system_certificate_list,jent_mod_init,bpf_tcp_ca_kfunc_init,bpf_dummy_struct_ops_init,crypto_kdf108_init";
 
 impl Guest {
-    /// Boots it with this file system and these suites, and returns what it printed and how it ended badly.
+    /// Where its kernel is among the others.
+    pub(crate) fn kernel(&self) -> String {
+        format!("{}/{}", self.system.architecture(), self.version)
+    }
+
+    /// Boots it with this file system, and returns what it printed and how it ended badly.
     pub(crate) fn boot(
         &self,
         cache: &Path,
         archive: &Path,
-        suites: &[&str],
         left_out: &[&str],
         limit: u64,
     ) -> (String, Option<String>) {
-        let root = cache.join("root");
+        let root = cache.join("emulator/usr");
         let file = |name: &str| root.join(name).into_os_string();
-        let libraries = ["lib", "usr/lib"].map(|place| {
-            let place = root.join(place).join("x86_64-linux-gnu");
-            place.into_os_string().into_string().expect("text")
-        });
-        // The kernel makes what it does not know an environment variable of `/init`.
+        let (emulator, machine, console) = match self.system {
+            System::Amd64 | System::Systemd => ("bin/qemu-system-x86_64", AMD64, "ttyS0"),
+            System::Arm64 => ("bin/qemu-system-aarch64", ARM64, "ttyAMA0"),
+        };
+        let init = match self.system {
+            System::Systemd => {
+                "rdinit=/usr/lib/systemd/systemd systemd.unit=suites.service systemd.show_status=false"
+            }
+            _ => "",
+        };
+        // The kernel makes what it does not know an environment variable of the first process.
         let append = format!(
-            "{COMMAND_LINE} {} OARBANK_EMULATED=1 \"OARBANK_SUITES={}\" \"OARBANK_LEFT_OUT={}\"",
+            "console={console} {COMMAND_LINE} {} {init} OARBANK_EMULATED=1 \"OARBANK_SUITES={}\" \"OARBANK_LEFT_OUT={}\"",
             self.more,
-            suites.join(" "),
+            self.suites.join(" "),
             left_out.join(" ")
         );
         let output = Command::new("timeout")
             .args(["--signal=KILL", &limit.to_string()])
             .arg(file("lib64/ld-linux-x86-64.so.2"))
-            .args(["--library-path", &libraries.join(":")])
-            .arg(file("usr/bin/qemu-system-x86_64"))
-            .args(["-L".into(), file("usr/share/qemu")])
-            .args(["-L".into(), file("usr/share/seabios")])
-            .args(MACHINE.split_whitespace())
+            .arg("--library-path")
+            .arg(file("lib/x86_64-linux-gnu"))
+            .arg(file(emulator))
+            .args(["-L".into(), file("share/qemu")])
+            .args(["-L".into(), file("share/seabios")])
+            .args(machine.split_whitespace())
+            .args(CLOCK.split_whitespace())
             .arg("-kernel")
-            .arg(cache.join("kernels").join(self.version).join("vmlinuz"))
+            .arg(cache.join("kernels").join(self.kernel()).join("vmlinuz"))
             .arg("-initrd")
             .arg(archive)
             .args(["-append", &append])
-            .env("QEMU_MODULE_DIR", file("usr/lib/x86_64-linux-gnu/qemu"))
+            .env("QEMU_MODULE_DIR", file("lib/x86_64-linux-gnu/qemu"))
             .stdin(Stdio::null())
             .output()
             .expect("timeout of coreutils");

@@ -58,6 +58,52 @@ pub(crate) fn is_here(program: &str) -> bool {
     here
 }
 
+/// Whether a proxy can be granted; says that what needs it is skipped if not.
+pub(crate) fn egress_is_here() -> bool {
+    let here = landlock_abi() >= 4;
+    if !here {
+        skip("egress-allowlist needs Landlock ABI 4");
+    }
+    here
+}
+
+/// Makes `openat2` answer ENOSYS in this process and all that it starts; safe after fork.
+pub(crate) fn hide_openat2() -> std::io::Result<()> {
+    let step = |code: u32, k: u32, jf| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf,
+        k,
+    };
+    let filter = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        step(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            libc::SYS_openat2 as u32,
+            1,
+        ),
+        step(
+            libc::BPF_RET | libc::BPF_K,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
+            0,
+        ),
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
+    ];
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    // SAFETY: two calls that are safe after fork; the program lives until the second returns.
+    unsafe {
+        check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
+        check(libc::prctl(
+            libc::PR_SET_SECCOMP,
+            libc::SECCOMP_MODE_FILTER,
+            &raw const program,
+        ))
+    }
+}
+
 /// The Landlock ABI of this kernel.
 pub(crate) fn landlock_abi() -> i64 {
     // SAFETY: asks for the version; no pointers.

@@ -235,13 +235,15 @@ impl Scene {
     pub(crate) fn each_inside(&self, policy: &Policy, each: &[impl AsRef<str>], pattern: &str) {
         let each: Vec<&str> = each.iter().map(AsRef::as_ref).collect();
         let lines = self.inside(policy, &each.join(" then "));
-        let mut rest = lines.as_slice();
-        for steps in each {
-            let (own, others) = rest.split_at(steps.split(" then ").count());
-            let what = format!("{}, inside: {steps}", self.who);
-            assert_lines(&own[own.len() - 1..], pattern, &what);
-            rest = others;
-        }
+        assert_each(&lines, &each, pattern, &format!("{}, inside: ", self.who));
+    }
+
+    /// The same without the launcher.
+    #[track_caller]
+    pub(crate) fn each_outside(&self, each: &[impl AsRef<str>], pattern: &str) {
+        let each: Vec<&str> = each.iter().map(AsRef::as_ref).collect();
+        let lines = self.outside(&each.join(" then "));
+        assert_each(&lines, &each, pattern, &format!("{}, outside: ", self.who));
     }
 
     /// The steps end one way without the launcher and another way in the sandbox.
@@ -332,6 +334,17 @@ fn probe_path() -> PathBuf {
 #[track_caller]
 fn lines(outcome: &Outcome) -> Vec<String> {
     outcome.success().lines().map(str::to_owned).collect()
+}
+
+/// Holds the lines of one process against a pattern for the last step of each.
+#[track_caller]
+fn assert_each(lines: &[String], each: &[&str], pattern: &str, what: &str) {
+    let mut rest = lines;
+    for steps in each {
+        let (own, others) = rest.split_at(steps.split(" then ").count());
+        assert_lines(&own[own.len() - 1..], pattern, &format!("{what}{steps}"));
+        rest = others;
+    }
 }
 
 /// Holds lines of the probe against patterns, one a line, separated by spaces. `ok` stands for any

@@ -50,6 +50,25 @@ impl Cgroup {
         made.ok()
     }
 
+    /// One whose leaves can have these controllers. `None`, and says that something is skipped: there is none here.
+    pub(crate) fn with(who: Who, controllers: &[&str]) -> Option<Self> {
+        let made = Self::new(who)?;
+        let there = fs::read_to_string(made.path.join("cgroup.controllers")).unwrap_or_default();
+        let missing = controllers
+            .iter()
+            .find(|name| !there.split_whitespace().any(|one| one == **name));
+        if let Some(name) = missing {
+            skip(&format!("no cgroup with the {name} controller"));
+            return None;
+        }
+        Some(made)
+    }
+
+    /// One in this, which has no controllers for it.
+    pub(crate) fn inner(&self, who: Who) -> Self {
+        Self::make_in(&self.path, who).expect("this one is ours")
+    }
+
     fn make(who: Who) -> std::io::Result<Self> {
         let missing = || std::io::Error::other("no hierarchy is mounted");
         let mounts = fs::read_to_string("/proc/self/mounts")?;
@@ -60,7 +79,10 @@ impl Cgroup {
             .ok_or_else(missing)?[1];
         let own = fs::read_to_string("/proc/self/cgroup")?;
         let own = own.lines().find_map(|line| line.strip_prefix("0::/"));
-        let parent = Path::new(mount).join(own.ok_or_else(missing)?);
+        Self::make_in(&Path::new(mount).join(own.ok_or_else(missing)?), who)
+    }
+
+    fn make_in(parent: &Path, who: Who) -> std::io::Result<Self> {
         let path = parent.join(format!("test-{}-{}", std::process::id(), next()));
         fs::create_dir(&path)?;
         if who != Who::current() {
@@ -93,11 +115,22 @@ impl Cgroup {
         leaves
     }
 
-    /// Makes the program start in it.
+    /// The leaf for callers, which is made at the first limit.
+    pub(crate) fn caller(&self) -> PathBuf {
+        self.path.join("oarbank-caller")
+    }
+
+    /// Makes the program start in it, or in its leaf for callers: with a limit set, that is where whoever starts modules is.
     pub(crate) fn join(&self, run: Run) -> Run {
+        let caller = File::options()
+            .write(true)
+            .open(self.caller().join("cgroup.procs"));
         let procs = self.procs.as_raw_fd();
-        // SAFETY: writes one byte to a descriptor that the test keeps open; safe after fork.
-        run.with(move || check(unsafe { libc::write(procs, c"0".as_ptr().cast(), 1) } as i32))
+        run.with(move || {
+            let procs = caller.as_ref().map_or(procs, |caller| caller.as_raw_fd());
+            // SAFETY: writes one byte to a descriptor that is kept open; safe after fork.
+            check(unsafe { libc::write(procs, c"0".as_ptr().cast(), 1) } as i32)
+        })
     }
 }
 

@@ -1,0 +1,45 @@
+//! What runs where.
+
+/// What runs under a Landlock that launches nothing.
+pub(crate) const REFUSED: &[&str] = &["kernel"];
+
+/// What runs where something is launched: all of the sandbox, and what needs the controllers of cgroup v2.
+pub(crate) const ALL: &[&str] = &[
+    "kernel",
+    "check",
+    "filter_kernel",
+    "grants",
+    "escapes",
+    "launch",
+    "limits",
+];
+
+/// Of these what an ABI of Landlock makes a difference for.
+pub(crate) const LANDLOCK: &[&str] = &["check", "grants", "escapes", "launch"];
+
+/// What runs on one kernel: the parent's work, most of which is waiting, and the policy's format, which is no matter of
+/// the kernel.
+pub(crate) const ONCE: &[&str] = &["run", "policy"];
+
+/// What runs under systemd.
+pub(crate) const SYSTEMD: &[&str] = &["systemd"];
+
+/// Every suite of these lists.
+pub(crate) fn all() -> impl Iterator<Item = &'static str> {
+    [ALL, ONCE, SYSTEMD].into_iter().flatten().copied()
+}
+
+/// Tests that take more than a thousand launches, too many for an emulator. Those of links are about the launcher's own
+/// reading of names; what it asks of the kernel is in the other tests on links too.
+pub(crate) const LEFT_OUT: &[&str] = &[
+    "a_writable_root_is_recognised_by_any_of_its_names",
+    "a_link_out_of_a_writable_root_is_refused",
+    "a_link_that_stays_below_its_writable_root_is_followed",
+    "a_thousand_runs_and_fifty_at_once_leave_nothing",
+];
+
+/// Tests that see the supervisor of another ABI instead: its filter in a status, and what strace can't change under it.
+pub(crate) const SEE_SUPERVISOR: &[&str] = &[
+    "the_status_shows_what_the_parent_verifies",
+    "a_panic_ends_in_70",
+];
