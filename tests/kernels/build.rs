@@ -36,7 +36,7 @@ impl Built {
             build
         };
         let mut test = for_guest(&["test", "--no-run"]);
-        test.args(suites::all().flat_map(|suite| ["--test", suite]));
+        test.args(suites::built(system).flat_map(|suite| ["--test", suite]));
         let mut executables = executables(&mut test);
         // Not by the same command: named there, it would be built as a test of its own.
         let probe = for_guest(&["build", "--example", "probe"]);
@@ -126,7 +126,7 @@ impl Built {
         }
         // Beside the directory of the suites, as in a target directory.
         archive.program("/examples/probe", &probe);
-        for suite in suites::all() {
+        for suite in suites::built(system) {
             // Memory is what they are kept in.
             let with_systemd = suites::SYSTEMD.contains(&suite);
             if with_systemd == (system == System::Systemd) {
