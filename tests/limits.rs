@@ -8,7 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use support::{Cgroup, Policy, Trial, Who, as_each, check, members, parent, state, wait_for};
+use support::{
+    Cgroup, Policy, Trial, Who, as_each, check, members, parent, state, wait_for, written,
+};
 
 /// All that limits need.
 const ALL: &[&str] = &["cpu", "memory", "pids"];
@@ -32,11 +34,6 @@ fn number(text: &str) -> u64 {
 /// A file of a cgroup.
 fn read(cgroup: &Path, name: &str) -> String {
     fs::read_to_string(cgroup.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-}
-
-/// A file that is there and not empty.
-fn written(path: &str) -> bool {
-    fs::metadata(path).is_ok_and(|file| file.len() > 0)
 }
 
 // Each limit.

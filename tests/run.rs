@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use support::{
-    Cgroup, Policy, Run, Scene, Trial, Who, as_each, check, in_each_container, is_here, members,
-    parent, processes, skip, state, strace_is_here, wait_for,
+    Cgroup, Policy, Run, Scene, Trial, Who, add_filter, as_each, check, in_each_container, is_here,
+    members, parent, processes, skip, state, strace_is_here, wait_for, written,
 };
 
 /// Where the tests put descriptors; see `Run::fd`.
@@ -21,11 +21,6 @@ const FD: i32 = 500;
 /// The test without a cgroup, as root and as a user: where the container makes no difference.
 fn as_each_trial(test: impl Fn(&Trial<'_>)) {
     as_each(|scene| test(&Trial::new(scene, None)));
-}
-
-/// A file that is there and not empty.
-fn written(path: &str) -> bool {
-    fs::metadata(path).is_ok_and(|file| file.len() > 0)
 }
 
 // Usage.
@@ -1287,7 +1282,12 @@ fn a_stub_that_does_not_confine_is_killed_before_it_acts() {
                 argv.extend(words.iter().map(String::as_str));
                 argv.extend(["/bin/sh", "-c", script, &work]);
                 let run = trial.supervised(trial.scene.plain(&argv));
-                let outcome = if filtered { run.with(add_filter) } else { run }.run();
+                let outcome = if filtered {
+                    run.with(add_allowing_filter)
+                } else {
+                    run
+                }
+                .run();
                 (trial, outcome, fs::read_to_string(&log).expect("the log"))
             };
             // The control.
@@ -1336,26 +1336,13 @@ fn prctl_number(log: &str) -> usize {
 }
 
 /// A filter that allows everything.
-fn add_filter() -> std::io::Result<()> {
-    let mut allow = libc::sock_filter {
+fn add_allowing_filter() -> std::io::Result<()> {
+    add_filter(&[libc::sock_filter {
         code: 6,
         jt: 0,
         jf: 0,
         k: 0x7fff_0000,
-    };
-    let program = libc::sock_fprog {
-        len: 1,
-        filter: &raw mut allow,
-    };
-    // SAFETY: two calls that are safe after fork; the program lives until the second returns.
-    unsafe {
-        check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
-        check(libc::prctl(
-            libc::PR_SET_SECCOMP,
-            libc::SECCOMP_MODE_FILTER,
-            &raw const program,
-        ))
-    }
+    }])
 }
 
 #[test]

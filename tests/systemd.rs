@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use support::{skip, wait_for};
+use support::{field, skip, wait_for};
 
 /// Who runs a unit, by name with the lines that say so.
 const USERS: [(&str, &str); 3] = [
@@ -135,19 +135,6 @@ fn systemctl(words: &[&str]) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{words:?}: {text} {errors}");
     text
-}
-
-/// What stands behind `"NAME":` in a status.
-fn field<'a>(status: &'a str, name: &str) -> &'a str {
-    let start = format!("\"{name}\":");
-    let at = status
-        .find(&start)
-        .unwrap_or_else(|| panic!("no {name} in {status}"));
-    let rest = &status[at + start.len()..];
-    rest.split([',', '}'])
-        .next()
-        .unwrap_or_default()
-        .trim_matches('"')
 }
 
 #[test]

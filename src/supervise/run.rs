@@ -59,12 +59,17 @@ pub struct Request {
 pub struct Memory {
     /// That of the launch.
     pub launch: launch::Memory,
-    base: Option<cgroup::Base>,
-    leaf: Option<Leaf>,
+    cgroup: Cgroup,
     /// For one line or piece of JSON.
     pub line: Line,
     /// For what a child tells.
     pub record: Buffer,
+}
+
+/// The cgroup of a run, if it has one. Paths are large, and stay where they are.
+struct Cgroup {
+    base: Option<cgroup::Base>,
+    leaf: Option<Leaf>,
 }
 
 impl Memory {
@@ -72,8 +77,10 @@ impl Memory {
     pub const fn new() -> Self {
         Memory {
             launch: launch::Memory::new(),
-            base: None,
-            leaf: None,
+            cgroup: Cgroup {
+                base: None,
+                leaf: None,
+            },
             line: [0; size_of::<Line>()],
             record: [0; record::SIZE],
         }
@@ -103,13 +110,12 @@ const ENDING: [u32; 4] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT];
 pub fn run(request: Request, memory: &'static mut Memory) -> Result<u8, Error<'static>> {
     let Memory {
         launch,
-        base,
-        leaf,
+        cgroup,
         line,
         record,
     } = memory;
     let mut status = Status::new(request.status, line)?;
-    let outcome = front(request, launch, (base, leaf), record, &mut status);
+    let outcome = front(request, launch, cgroup, record, &mut status);
     if let Err(error) = &outcome {
         status.tell_failure(error);
     }
@@ -157,7 +163,7 @@ impl Caller {
 fn front(
     request: Request,
     memory: &'static mut launch::Memory,
-    cgroup: (&'static mut Option<cgroup::Base>, &'static mut Option<Leaf>),
+    cgroup: &'static mut Cgroup,
     record: &'static mut Buffer,
     status: &mut Status<'_>,
 ) -> Result<u8, Error<'static>> {
@@ -247,7 +253,7 @@ fn front(
 fn contain(
     place: Place,
     limits: &Limits,
-    (base, leaf): (&'static mut Option<cgroup::Base>, &'static mut Option<Leaf>),
+    cgroup: &'static mut Cgroup,
 ) -> Result<(Container<'static>, Option<Error<'static>>), Error<'static>> {
     if place == Place::None {
         return if limits.any() {
@@ -260,7 +266,7 @@ fn contain(
             Ok((Container::Descendants, None))
         };
     }
-    match make_leaf(place, limits, base, leaf) {
+    match make_leaf(place, limits, cgroup) {
         Ok(leaf) => Ok((Container::Leaf(leaf), None)),
         Err(reason) if place == Place::Auto && !limits.any() => {
             Ok((Container::Descendants, Some(reason)))
@@ -274,8 +280,7 @@ fn contain(
 fn make_leaf(
     place: Place,
     limits: &Limits,
-    base: &'static mut Option<cgroup::Base>,
-    leaf: &'static mut Option<Leaf>,
+    Cgroup { base, leaf }: &'static mut Cgroup,
 ) -> Result<&'static Leaf, Error<'static>> {
     let found = match place {
         Place::At(path) => cgroup::Base::at(path),

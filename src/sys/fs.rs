@@ -84,7 +84,11 @@ fn walk(path: &CStr, follow: bool) -> Result<OwnedFd, Errno> {
             FileType::Directory => at = next,
             FileType::Symlink => {
                 links += 1;
-                let is_magic = || Ok::<bool, Errno>(is_proc(&at)? && stat(&at)?.st_ino != PROC_TOP);
+                let is_magic = || {
+                    Ok::<bool, Errno>(
+                        is_in(&at, PROC_SUPER_MAGIC)? && stat(&at)?.st_ino != PROC_TOP,
+                    )
+                };
                 if !follow || links > LINKS || is_magic()? {
                     return Err(Errno::LOOP);
                 }
@@ -113,8 +117,9 @@ fn walk(path: &CStr, follow: bool) -> Result<OwnedFd, Errno> {
 /// The inode of procfs's top directory (`PROC_ROOT_INO`).
 const PROC_TOP: u64 = 1;
 
-fn is_proc(fd: impl AsFd) -> Result<bool, Errno> {
-    Ok(rustix::fs::fstatfs(fd)?.f_type as u64 == u64::from(PROC_SUPER_MAGIC))
+/// Whether a descriptor is in a file system of this kind (`fstatfs(2)`).
+fn is_in(fd: impl AsFd, magic: u32) -> Result<bool, Errno> {
+    Ok(rustix::fs::fstatfs(fd)?.f_type as u64 == u64::from(magic))
 }
 
 /// Opens a file for reading; neither a FIFO nor a terminal makes it wait or changes the caller's terminal.
@@ -279,7 +284,7 @@ pub fn try_lock(fd: impl AsFd) -> Result<bool, Errno> {
 
 /// Whether a descriptor is in a cgroup v2 file system.
 pub fn is_cgroup2(fd: impl AsFd) -> Result<bool, Errno> {
-    Ok(rustix::fs::fstatfs(fd)?.f_type as u64 == u64::from(CGROUP2_SUPER_MAGIC))
+    is_in(fd, CGROUP2_SUPER_MAGIC)
 }
 
 /// A counter that one reader can take once: the second gets EAGAIN (`eventfd(2)`).

@@ -17,8 +17,8 @@ pub(crate) use policy::Policy;
 pub(crate) use run::{Outcome, Run, Running, check};
 pub(crate) use scene::{Process, Scene, Who, as_each, as_root, assert_lines};
 pub(crate) use supervised::{
-    Cgroup, STATUS, Trial, in_each_container, members, parent, processes, processes_with, state,
-    wait_for,
+    Cgroup, STATUS, Trial, field, in_each_container, members, parent, processes, processes_with,
+    state, wait_for, written,
 };
 pub(crate) use temp::TempDir;
 
@@ -89,6 +89,11 @@ pub(crate) fn hide_openat2() -> std::io::Result<()> {
         ),
         step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
     ];
+    add_filter(&filter)
+}
+
+/// Installs a filter for this process and all that it starts; safe after fork.
+pub(crate) fn add_filter(filter: &[libc::sock_filter]) -> std::io::Result<()> {
     let program = libc::sock_fprog {
         len: filter.len() as u16,
         filter: filter.as_ptr().cast_mut(),

@@ -265,24 +265,7 @@ impl<'a> Trial<'a> {
     pub(crate) fn field(&self, event: &str, name: &str) -> String {
         let line = self.event(event);
         let line = line.unwrap_or_else(|| panic!("no {event} in {:?}", self.events()));
-        let start = format!("\"{name}\":");
-        let at = line
-            .find(&start)
-            .unwrap_or_else(|| panic!("no {name} in {line}"))
-            + start.len();
-        let rest = &line[at..];
-        let end = match rest.strip_prefix('"') {
-            // Up to the quote that no backslash stands before.
-            Some(text) => {
-                2 + text
-                    .match_indices('"')
-                    .find(|(at, _)| !text[..*at].ends_with('\\'))
-                    .expect("an end")
-                    .0
-            }
-            None => rest.find([',', '}']).expect("an end"),
-        };
-        rest[..end].trim_matches('"').to_owned()
+        field(&line, name)
     }
 
     /// The module's process, once it was seen to be confined.
@@ -355,6 +338,34 @@ pub(crate) fn in_each_container(test: impl Fn(&Trial<'_>)) {
             test(&Trial::new(scene, Some(&cgroup)));
         }
     });
+}
+
+/// A file that is there and not empty.
+pub(crate) fn written(path: &str) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.len() > 0)
+}
+
+/// The first field of a name in what `--status-fd` was told.
+#[track_caller]
+pub(crate) fn field(status: &str, name: &str) -> String {
+    let start = format!("\"{name}\":");
+    let at = status
+        .find(&start)
+        .unwrap_or_else(|| panic!("no {name} in {status}"))
+        + start.len();
+    let rest = &status[at..];
+    let end = match rest.strip_prefix('"') {
+        // Up to the quote that no backslash stands before.
+        Some(text) => {
+            2 + text
+                .match_indices('"')
+                .find(|(at, _)| !text[..*at].ends_with('\\'))
+                .expect("an end")
+                .0
+        }
+        None => rest.find([',', '}']).expect("an end"),
+    };
+    rest[..end].trim_matches('"').to_owned()
 }
 
 /// Every process.
