@@ -122,5 +122,5 @@ unsafe fn starts_with(string: *const c_char, prefix: &[u8]) -> bool {
     prefix
         .iter()
         .enumerate()
-        .all(|(index, &byte)| unsafe { *string.add(index) }.cast_unsigned() == byte)
+        .all(|(index, &byte)| unsafe { *string.cast::<u8>().add(index) } == byte)
 }
