@@ -86,14 +86,14 @@ fn close_unnamed() -> Result<bool, Error<'static>> {
 pub fn close_others(
     environment: &Vector<'_>,
     confined: Option<Confined>,
-    own: Option<i32>,
+    own: impl Iterator<Item = i32> + Clone,
 ) -> Result<(), Error<'static>> {
     let confined = confined.map(|confined| confined.number());
     let mut first = 3;
     loop {
         let next = named(environment)
             .chain(confined)
-            .chain(own)
+            .chain(own.clone())
             .filter(|&number| number >= first)
             .min();
         let last = next.map_or(u32::MAX, |next| next.cast_unsigned().wrapping_sub(1));

@@ -4,14 +4,14 @@ use core::ffi::CStr;
 use core::mem::ManuallyDrop;
 
 use crate::error::{Cause, Error, Exit, Step, Subject};
-use crate::landlock::abi;
+use crate::landlock::abi::{self, Abi};
 use crate::landlock::resolve::Space;
 use crate::landlock::ruleset::{self, Ruleset, Seen};
 use crate::policy::file::{self, Buffer};
 use crate::policy::{Listed, Net, Policy, reader};
 use crate::seccomp::{self, Mode};
 use crate::sys::args::Vector;
-use crate::sys::process;
+use crate::sys::{OwnedFd, process};
 use crate::{capabilities, descriptors};
 use descriptors::Settled;
 
@@ -179,18 +179,39 @@ impl Sandbox {
 
     /// Confines this process: system calls and nothing else.
     pub(crate) fn enter(&self) -> Result<(), Error<'static>> {
+        self.enter_unfiltered(false)?;
+        // 7. The filter, last of what confines: it refuses what the steps before it use.
+        seccomp::apply(self.mode)
+    }
+
+    /// The same, with a listener that is asked for the answer to each call that the filter refuses. `log_files`: the
+    /// kernel's audit logs what Landlock denies (ABI 7).
+    pub(crate) fn enter_explained(&self, log_files: bool) -> Result<OwnedFd, Error<'static>> {
+        self.enter_unfiltered(log_files)?;
+        seccomp::apply_with_listener(self.mode)
+    }
+
+    /// Steps 4 to 6.
+    fn enter_unfiltered(&self, log_files: bool) -> Result<(), Error<'static>> {
         // 4. no_new_privs: no exec gains privileges from here on; Landlock and seccomp ask for it.
         process::set_no_new_privs()
             .map_err(|errno| Error::call(Step::NoNewPrivs, "PR_SET_NO_NEW_PRIVS", errno))?;
 
         // 5. Landlock.
-        self.ruleset.apply()?;
+        self.ruleset.apply(log_files)?;
 
         // 6. Capabilities: all of them, before the filter, which may refuse what a later kernel would need for it.
-        capabilities::drop_all()?;
+        capabilities::drop_all()
+    }
 
-        // 7. The filter, last of what confines: it refuses what the steps before it use.
-        seccomp::apply(self.mode)
+    /// The Landlock ABI that is used.
+    pub(crate) const fn abi(&self) -> Abi {
+        self.ruleset.abi()
+    }
+
+    /// What of the policy changes the filter.
+    pub(crate) const fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// Whether written files may be executed.

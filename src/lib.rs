@@ -8,6 +8,7 @@
 //! | 0 | [`sys`] | the only unsafe code of the library: typed system calls |
 //! | 1 | [`error`], [`limits`] | the one error shape with its exit codes and the errno names, the limits |
 //! | 1 | [`near`] | the word that was probably meant |
+//! | 1 | [`lines`] | lines of the kernel's files |
 //! | 2 | [`output`] | standard output and JSON |
 //! | 2 | [`bpf`] | classic BPF: instructions, assembler |
 //! | 3 | [`policy`] | the JSON text, the checked policy, the base system table |
@@ -15,6 +16,7 @@
 //! | 4 | [`landlock`] | rights by ABI, policy and ABI to rules, paths below writable roots |
 //! | 4 | [`descriptors`], [`capabilities`] | what is inherited, what root loses |
 //! | 5 | [`launch`] | the ordered steps |
+//! | 5 | [`explain`] | what a module was denied: `--explain-denials` |
 //! | 5 | [`surface`] | the system calls of each step, and of the other commands |
 //! | 6 | [`supervise`] | the parent: spawn, verification, cgroup, `sandbox-run` |
 //! | 7 | [`check`], [`report`] | `sandbox-check`: what a launch would do; `sandbox-report`: what is enforced |
@@ -100,6 +102,8 @@ pub mod error;
 #[doc(hidden)]
 pub mod limits;
 #[doc(hidden)]
+pub mod lines;
+#[doc(hidden)]
 pub mod near;
 
 #[doc(hidden)]
@@ -119,6 +123,8 @@ pub mod descriptors;
 #[doc(hidden)]
 pub mod landlock;
 
+#[doc(hidden)]
+pub mod explain;
 #[doc(hidden)]
 pub mod launch;
 #[doc(hidden)]

@@ -18,7 +18,7 @@ pub(super) const ALWAYS: u16 = code(BPF_JMP | BPF_JA);
 pub(super) const EQUAL: u16 = code(BPF_JMP | BPF_JEQ | BPF_K);
 pub(super) const AT_LEAST: u16 = code(BPF_JMP | BPF_JGE | BPF_K);
 pub(super) const ANY_BIT: u16 = code(BPF_JMP | BPF_JSET | BPF_K);
-pub(super) const RET: u16 = code(BPF_RET | BPF_K);
+pub(crate) const RET: u16 = code(BPF_RET | BPF_K);
 
 const fn code(code: u32) -> u16 {
     assert!(code <= u16::MAX as u32);

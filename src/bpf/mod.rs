@@ -3,7 +3,9 @@
 pub mod assembler;
 pub mod instruction;
 pub mod listing;
+pub mod run;
 
 pub use assembler::{Assembler, Label};
 pub use instruction::Instruction;
 pub use listing::Listing;
+pub use run::run;

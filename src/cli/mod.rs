@@ -9,6 +9,7 @@ use crate::audit::{self, Format};
 use crate::check;
 use crate::error::print::print;
 use crate::error::{Cause, Error, Exit, Step, Subject};
+use crate::explain;
 use crate::launch::{self, launch};
 use crate::near::nearest;
 use crate::output::{self, Output};
@@ -19,7 +20,7 @@ use crate::supervise::run::{self, Memory, Place};
 use crate::supervise::verify;
 use crate::sys::args::Vector;
 use crate::sys::process;
-use options::Words;
+use options::{Given, Words};
 
 /// What the arguments ask for.
 enum Command {
@@ -212,6 +213,8 @@ fn parse_run(mut words: Words, environment: Vector<'static>) -> Result<Command, 
     let mut grace = GRACE;
     let mut place = Place::Auto;
     let mut status = None;
+    let mut explain = None;
+    let mut json = false;
     while let Some(given) = words.option() {
         let seconds = |text: &[u8]| options::scaled(text, NANO);
         let positive = |value: Option<u64>| value.filter(|&value| value > 0);
@@ -252,13 +255,19 @@ fn parse_run(mut words: Words, environment: Vector<'static>) -> Result<Command, 
                 };
             }
             b"--status-fd" => {
-                let above_standard = |text: &[u8]| options::small(text).filter(|&fd| fd > 2);
                 let expected = "must be the number of a descriptor above 2";
-                status = Some(words.number(&given, above_standard, expected)?);
+                status = Some(words.number(&given, options::above_standard, expected)?);
             }
+            b"--explain-denials" => explain = Some(parse_place(&given)?),
+            b"--json" if given.value.is_none() => json = true,
             _ => return Err(given.unknown("sandbox-run", help::RUN)),
         }
     }
+    let explain = match explain {
+        Some(to) => Some(explain::Request { to, json }),
+        None if json => return Err(wrong("--json is for --explain-denials")),
+        None => None,
+    };
     Ok(Command::Run(run::Request {
         launch: parse_launch(words, environment)?,
         limits,
@@ -266,7 +275,30 @@ fn parse_run(mut words: Words, environment: Vector<'static>) -> Result<Command, 
         grace,
         place,
         status,
+        explain,
     }))
+}
+
+/// `--explain-denials`, `--explain-denials=FILE`, `--explain-denials=fd:N`
+fn parse_place(given: &Given) -> Result<explain::To, Error<'static>> {
+    let Some(value) = given.value else {
+        return Ok(explain::To::StandardError);
+    };
+    match value.to_bytes() {
+        b"" => Err(wrong_word(
+            given.word,
+            "needs a file or fd:N after its =, or no =",
+        )),
+        text => match text.strip_prefix(b"fd:") {
+            None => Ok(explain::To::File(value)),
+            Some(number) => options::above_standard(number)
+                .map(explain::To::Inherited)
+                .ok_or(wrong_word(
+                    value,
+                    "must be fd: and the number of a descriptor above 2",
+                )),
+        },
+    }
 }
 
 /// `sandbox-verify PID`

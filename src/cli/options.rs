@@ -86,7 +86,7 @@ impl Words {
 pub(super) struct Given {
     pub(super) word: &'static CStr,
     pub(super) name: &'static [u8],
-    value: Option<&'static CStr>,
+    pub(super) value: Option<&'static CStr>,
 }
 
 impl Given {
@@ -133,6 +133,11 @@ pub(super) fn size(text: &[u8]) -> Option<u64> {
         digits => (digits, 0),
     };
     scaled(digits, 0)?.checked_mul(1 << shift)
+}
+
+/// The number of a descriptor that is not a standard one.
+pub(super) fn above_standard(text: &[u8]) -> Option<i32> {
+    small(text).filter(|&number| number > 2)
 }
 
 /// A descriptor's number, or a pid.

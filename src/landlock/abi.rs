@@ -20,6 +20,8 @@ pub const NEWEST: u32 = 11;
 pub const TCP: u32 = 4;
 /// The first ABI that handles device ioctl.
 pub const IOCTL: u32 = 5;
+/// The first ABI with which the kernel's audit can log what is denied.
+pub const LOG: u32 = 7;
 /// The first ABI that handles pathname unix sockets.
 pub const UNIX: u32 = 9;
 

@@ -3,7 +3,9 @@
 use core::ffi::CStr;
 
 use heapless::Vec;
-use linux_raw_sys::landlock::LANDLOCK_ACCESS_NET_CONNECT_TCP;
+use linux_raw_sys::landlock::{
+    LANDLOCK_ACCESS_NET_CONNECT_TCP, LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON,
+};
 
 use super::abi::{self, Abi};
 use super::access::Grant;
@@ -142,11 +144,18 @@ pub fn make<'a>(
 }
 
 impl Ruleset {
+    /// The ABI that it was made for.
+    pub const fn abi(&self) -> Abi {
+        self.abi
+    }
+
     /// Confines this process, which must be the module's own.
     ///
     /// With `gpu` that is possible once: the rule for the process's own tasks would otherwise grant them to the
     /// processes that are confined later. EAGAIN: it was done before.
-    pub fn apply(&self) -> Result<(), Error<'static>> {
+    ///
+    /// `log`: the kernel's audit logs what is denied after the next exec (ABI 7).
+    pub fn apply(&self, log: bool) -> Result<(), Error<'static>> {
         if let Some(token) = &self.tasks {
             fs::read(token, &mut [0; 8]).map_err(|errno| {
                 let cause = match errno {
@@ -160,7 +169,12 @@ impl Ruleset {
             self.grant_own_tasks()
                 .map_err(|errno| host_refused(GPU_TASKS, errno))?;
         }
-        call::restrict_self(&self.fd)
+        let flags = if log {
+            LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON
+        } else {
+            0
+        };
+        call::restrict_self(&self.fd, flags)
             .map_err(|errno| Error::call(Step::Landlock, "landlock_restrict_self", errno))
     }
 

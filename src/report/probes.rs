@@ -272,7 +272,7 @@ pub(super) fn gpu_compute(scene: &mut Scene<'_>) -> Tried {
         }
         granted(
             "landlock_restrict_self",
-            sys::landlock::restrict_self(&ruleset),
+            sys::landlock::restrict_self(&ruleset, 0),
         )?;
         let open = |path| fs::open_at(fs::CWD, path, OFlags::RDWR);
         let gpu = granted("open a granted device", open(granted_path))?;
@@ -426,7 +426,7 @@ pub(super) fn ipc(scene: &mut Scene<'_>) -> Tried {
         )?;
         granted(
             "landlock_restrict_self",
-            sys::landlock::restrict_self(&ruleset),
+            sys::landlock::restrict_self(&ruleset, 0),
         )?;
         let socket = granted("socket(AF_UNIX)", unix())?;
         let connected = net::connect_abstract(&socket, name.as_bytes());

@@ -9,9 +9,9 @@ use core::ops::ControlFlow;
 
 use heapless::{String, Vec};
 
-use super::lines;
 use crate::error::{Cause, Error, Step, Subject};
 use crate::limits::PATH_MAX;
+use crate::lines;
 use crate::sys::fs::{self, OFlags};
 use crate::sys::signal::{self, Signals};
 use crate::sys::{Errno, OwnedFd, process};

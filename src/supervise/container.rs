@@ -6,8 +6,8 @@ use core::fmt::Write;
 use heapless::String;
 
 use super::cgroup::{Leaf, Usage};
-use super::lines;
 use crate::error::{Error, Step};
+use crate::lines;
 use crate::sys::signal::{self, SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, Signals};
 use crate::sys::spawn::{self, End};
 use crate::sys::{Errno, fs, process};

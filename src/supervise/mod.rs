@@ -6,7 +6,6 @@
 pub mod cgroup;
 pub mod container;
 pub mod event;
-mod lines;
 pub mod module;
 pub mod run;
 pub mod spawn;

@@ -3,7 +3,7 @@
 use core::ffi::CStr;
 
 use super::cgroup::Leaf;
-use super::spawn::{self, Buffer, Inherited, Order};
+use super::spawn::{self, Buffer, Explained, Inherited, Order};
 use super::verify;
 use crate::error::{Error, Step, record};
 use crate::launch::Sandbox;
@@ -79,9 +79,11 @@ impl Module {
             mask: signal::block(Signals::of(&[])).map_err(failed("rt_sigprocmask"))?,
             ignores_children: signal::is_ignored(SIGCHLD).map_err(failed("rt_sigaction"))?,
             dies_with_parent: false,
+            explained: Explained::Nothing,
         };
         let base = verify::Base::of_this_thread()?;
-        spawn::spawn(sandbox, &mut order, base, &mut room.0, |_| Ok(())).map(|pid| Module { pid })
+        spawn::spawn(sandbox, &mut order, base, &mut room.0, |_| Ok(()))
+            .map(|(pid, _)| Module { pid })
     }
 
     /// Its process, which is also the number of its process group and session.

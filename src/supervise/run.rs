@@ -14,12 +14,12 @@ use core::ffi::CStr;
 use super::cgroup::{self, Leaf, Limits};
 use super::container::Container;
 use super::event::{Event, Line, Status};
-use super::spawn::{self, Buffer, Inherited, Order, Progress};
+use super::spawn::{self, Buffer, Explained, Inherited, Order, Progress};
 use super::verify;
 use crate::descriptors::{self, Confined};
 use crate::error::print::print;
-use crate::error::record;
-use crate::error::{Cause, Error, Step, Subject};
+use crate::error::{Cause, Error, Step, Subject, record};
+use crate::explain::{self, Explain};
 use crate::launch::{self, Sandbox};
 use crate::output::{Shown, Text};
 use crate::sys::signal::{
@@ -53,6 +53,8 @@ pub struct Request {
     pub place: Place,
     /// The descriptor that is told what happens.
     pub status: Option<i32>,
+    /// Where it is told what the module is denied.
+    pub explain: Option<explain::Request>,
 }
 
 /// The memory of a run. The binary has one as a static.
@@ -60,6 +62,7 @@ pub struct Memory {
     /// That of the launch.
     pub launch: launch::Memory,
     cgroup: Cgroup,
+    explain: explain::Memory,
     /// For one line or piece of JSON.
     pub line: Line,
     /// For what a child tells.
@@ -81,6 +84,7 @@ impl Memory {
                 base: None,
                 leaf: None,
             },
+            explain: explain::Memory::new(),
             line: [0; size_of::<Line>()],
             record: [0; record::SIZE],
         }
@@ -111,11 +115,12 @@ pub fn run(request: Request, memory: &'static mut Memory) -> Result<u8, Error<'s
     let Memory {
         launch,
         cgroup,
+        explain,
         line,
         record,
     } = memory;
     let mut status = Status::new(request.status, line)?;
-    let outcome = front(request, launch, cgroup, record, &mut status);
+    let outcome = front(request, launch, cgroup, explain, record, &mut status);
     if let Err(error) = &outcome {
         status.tell_failure(error);
     }
@@ -164,6 +169,7 @@ fn front(
     request: Request,
     memory: &'static mut launch::Memory,
     cgroup: &'static mut Cgroup,
+    explanations: &'static mut explain::Memory,
     record: &'static mut Buffer,
     status: &mut Status<'_>,
 ) -> Result<u8, Error<'static>> {
@@ -174,6 +180,7 @@ fn front(
         grace,
         place,
         status: status_fd,
+        explain,
     } = request;
     let launch::Request {
         policy,
@@ -182,19 +189,28 @@ fn front(
         mut environment,
     } = launch;
     let caller = Caller::take()?;
-    if status_fd.is_some_and(|number| descriptors::is_named(&environment, number)) {
-        return Err(Error::refused(
-            Step::Status,
-            Subject::Name("--status-fd"),
-            Cause::Reason(
-                "a variable OARBANK_... names this descriptor too, but the module must not get it: use another number",
-            ),
-        ));
+    let explain_fd = explain.and_then(|request| request.to.inherited());
+    let own = [
+        (status_fd, Step::Status, "--status-fd"),
+        (explain_fd, Step::Output, "--explain-denials"),
+    ];
+    for (number, step, option) in own {
+        if number.is_some_and(|number| descriptors::is_named(&environment, number)) {
+            return Err(Error::refused(
+                step,
+                Subject::Name(option),
+                Cause::Reason(
+                    "a variable OARBANK_... names this descriptor too, but the module must not get it: use another number",
+                ),
+            ));
+        }
     }
     let descriptors::Settled { confined, unlinked } = launch::settle(&mut environment)?;
     // The policy may lie at an inherited descriptor; its own was closed again.
     let (policy, space, _) = memory.policy(policy)?;
-    descriptors::close_others(&environment, confined, status_fd)?;
+    let own = own.into_iter().filter_map(|(number, ..)| number);
+    descriptors::close_others(&environment, confined, own)?;
+    let output = explain.map(explain::Output::open).transpose()?;
     let sandbox = Sandbox::prepare(&policy, space)?;
     descriptors::check_memory_files(&environment, unlinked, sandbox.exec_rw())?;
     let verify = verify::Base::of_this_thread()?;
@@ -206,7 +222,7 @@ fn front(
         .and_then(|()| fork(None).map_err(failed("clone3")));
     match side {
         Ok(Side::Parent(keeper)) => {
-            drop(sandbox);
+            drop((sandbox, output));
             descriptors::close_given(&environment, confined);
             let watched = watch(keeper, caller.acted);
             // A keeper that was killed, or has failed, leaves to this process what it watched over.
@@ -226,6 +242,7 @@ fn front(
                 mask: caller.mask,
                 ignores_children: caller.ignores_children,
                 dies_with_parent: true,
+                explained: Explained::Nothing,
             };
             let mut keeper = Keeper {
                 front: id,
@@ -238,8 +255,12 @@ fn front(
                 timeout,
                 grace,
                 status,
+                explain: None,
             };
-            let code = keeper.keep(order, record).unwrap_or_else(|exit| exit);
+            let output = output.map(|output| (output, explanations));
+            let code = keeper
+                .keep(order, output, record)
+                .unwrap_or_else(|exit| exit);
             process::exit(code.into())
         }
         Err(error) => {
@@ -332,12 +353,18 @@ struct Keeper<'a, 's> {
     timeout: Option<u64>,
     grace: u64,
     status: &'a mut Status<'s>,
+    explain: Option<Explain<'static>>,
 }
 
 impl Keeper<'_, '_> {
     /// Starts the module, watches over it, and ends its container. `Err`: the exit code of an error that was told.
-    fn keep<'a>(&mut self, mut order: Order<'a>, record: &'a mut Buffer) -> Result<u8, u8> {
-        let leader = match self.start(&mut order, record) {
+    fn keep<'a>(
+        &mut self,
+        mut order: Order<'a>,
+        output: Option<(explain::Output, &'static mut explain::Memory)>,
+        record: &'a mut Buffer,
+    ) -> Result<u8, u8> {
+        let leader = match self.start(&mut order, output, record) {
             Ok(leader) => leader,
             Err(error) => {
                 let _ = self.container.remove();
@@ -353,6 +380,9 @@ impl Keeper<'_, '_> {
             Err(_) => (None, false),
         };
         self.container.end(leader, &mut end);
+        if let Some(explain) = self.explain.take() {
+            explain.finish();
+        }
         let usage = self.container.usage();
         // Tried again by the front, if that lives; it says so if it can't be.
         let _ = self.container.remove();
@@ -383,6 +413,7 @@ impl Keeper<'_, '_> {
     fn start<'a>(
         &mut self,
         order: &mut Order<'a>,
+        output: Option<(explain::Output, &'static mut explain::Memory)>,
         record: &'a mut Buffer,
     ) -> Result<i32, Error<'a>> {
         // What a terminal sends is for the front. A session would cost more (with autogroups, a group of the scheduler).
@@ -393,8 +424,17 @@ impl Keeper<'_, '_> {
             .sandbox
             .as_ref()
             .ok_or(failed("sandbox")(Errno::INVAL))?;
+        if let Some((output, memory)) = output {
+            let mut explain = Explain::new(sandbox.mode(), output, self.acted, memory)?;
+            order.explained = if explain.look_for_records(sandbox.abi()) {
+                Explained::CallsAndFiles
+            } else {
+                Explained::Calls
+            };
+            self.explain = Some(explain);
+        }
         let (container, reason, status) = (self.container, &self.reason, &mut *self.status);
-        spawn::spawn(sandbox, order, self.verify, record, |progress| {
+        let (leader, listener) = spawn::spawn(sandbox, order, self.verify, record, |progress| {
             status.tell(&match progress {
                 Progress::Started(pid) => Event::Started {
                     pid,
@@ -403,11 +443,15 @@ impl Keeper<'_, '_> {
                 },
                 Progress::Verified(pid) => Event::Verified { pid },
             })
-        })
+        })?;
+        if let (Some(explain), Some(listener)) = (&mut self.explain, listener) {
+            explain.attach(leader, listener);
+        }
+        Ok(leader)
     }
 
     /// Until the leader has ended: how, and whether it had been timed out.
-    fn watch_over(&self, leader: i32) -> Result<(End, bool), Error<'static>> {
+    fn watch_over(&mut self, leader: i32) -> Result<(End, bool), Error<'static>> {
         let clock = || now().map_err(failed("clock_gettime"));
         let mut timeout = match self.timeout {
             Some(timeout) => Some(clock()?.saturating_add(timeout)),
@@ -422,7 +466,10 @@ impl Keeper<'_, '_> {
                 Some(deadline) => Some(deadline.saturating_sub(clock()?)),
                 None => None,
             };
-            let received = signal::wait(self.acted, left).map_err(failed("rt_sigtimedwait"))?;
+            let received = match &mut self.explain {
+                None => signal::wait(self.acted, left).map_err(failed("rt_sigtimedwait"))?,
+                Some(explain) => explain.wait(left)?,
+            };
             let asked = match received.map(|received| received.signal) {
                 Some(SIGCHLD) => {
                     if let Some(end) = reap(leader)? {

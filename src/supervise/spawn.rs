@@ -12,7 +12,7 @@ use crate::launch::{self, Sandbox};
 use crate::sys::args::Vector;
 use crate::sys::signal::{self, SIGCHLD, SIGKILL, Signals};
 use crate::sys::spawn::{self, End, Side};
-use crate::sys::{Errno, OwnedFd, fs, process};
+use crate::sys::{Errno, OwnedFd, fs, net, process};
 
 /// What the child says when it is confined.
 const READY: &[u8] = b"1";
@@ -50,6 +50,19 @@ pub struct Order<'a> {
     pub ignores_children: bool,
     /// Whether it ends with the thread that starts it.
     pub dies_with_parent: bool,
+    /// What of its denials is explained.
+    pub explained: Explained,
+}
+
+/// What of a module's denials is explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Explained {
+    /// Nothing.
+    Nothing,
+    /// Refused calls: who starts it gets a listener, and must answer them.
+    Calls,
+    /// What Landlock denies, too: the kernel's audit logs it.
+    CallsAndFiles,
 }
 
 /// Room for what a child tells.
@@ -64,25 +77,34 @@ pub enum Progress {
     Verified(i32),
 }
 
-/// Starts a module. `tell_progress` is called as it comes along; if that fails the module does not run. After an error the
-/// process was killed and reaped.
+/// Starts a module: its pid, and the listener if it is explained. `tell_progress` is called as it comes along; if that fails
+/// the module does not run. After an error the process was killed and reaped.
 pub fn spawn<'a>(
     sandbox: &Sandbox,
     order: &mut Order<'a>,
     base: Base,
     buffer: &'a mut Buffer,
     mut tell_progress: impl FnMut(Progress) -> Result<(), Error<'static>>,
-) -> Result<i32, Error<'a>> {
+) -> Result<(i32, Option<OwnedFd>), Error<'a>> {
     let failed = |call| move |errno| Error::call(Step::Spawn, call, errno);
     let (told, tell) = spawn::pipe().map_err(failed("pipe2"))?;
     let (wait, go) = spawn::pipe().map_err(failed("pipe2"))?;
+    let explained = match order.explained {
+        Explained::Nothing => None,
+        explained => {
+            let (take, to) = net::stream_pair().map_err(failed("socketpair"))?;
+            let log = explained == Explained::CallsAndFiles;
+            Some((take, Hand { to, log }))
+        }
+    };
     let parent = process::id();
     // A handler of the caller's must not run in the child, nor a signal end it before it has told.
     let before = signal::block(Signals::ALL).map_err(failed("rt_sigprocmask"))?;
     let side = spawn::fork(order.cgroup);
     if side == Ok(Side::Child) {
         drop((told, go));
-        child(sandbox, order, parent, &tell, &wait)
+        let hand = explained.map(|(_, hand)| hand);
+        child(sandbox, order, parent, &tell, &wait, hand.as_ref())
     }
     let restored = signal::set_mask(before).map_err(failed("rt_sigprocmask"));
     let pid = match side.map_err(failed("clone3"))? {
@@ -90,11 +112,16 @@ pub fn spawn<'a>(
         Side::Child => return Err(failed("clone3")(Errno::CHILD)),
     };
     drop((tell, wait));
+    let mut listener = None;
 
     let mut let_run = || {
         restored.map_err(Failure::Own)?;
         tell_progress(Progress::Started(pid)).map_err(Failure::Own)?;
         hear(&told, buffer, true)?;
+        if let Some((take, _)) = &explained {
+            let taken = net::receive_descriptor(take).map_err(failed("recvmsg"));
+            listener = Some(taken.map_err(Failure::Own)?);
+        }
         base.verify(pid).map_err(Failure::Own)?;
         tell_progress(Progress::Verified(pid)).map_err(Failure::Own)?;
         signal::without_write_signals(|| fs::write(&go, GO)).map_err(|errno| match errno {
@@ -105,7 +132,7 @@ pub fn spawn<'a>(
         hear(&told, buffer, false)
     };
     let Err(failure) = let_run() else {
-        return Ok(pid);
+        return Ok((pid, listener));
     };
     // Nothing of the module has run, so there is nobody else to kill.
     let _ = signal::send(pid, SIGKILL);
@@ -123,6 +150,12 @@ pub fn spawn<'a>(
             None => vanished(ended),
         },
     })
+}
+
+/// To whom the listener of a module that is explained is handed.
+struct Hand {
+    to: OwnedFd,
+    log: bool,
 }
 
 /// Why a module did not run.
@@ -164,8 +197,9 @@ fn child(
     parent: i32,
     tell: &OwnedFd,
     wait: &OwnedFd,
+    hand: Option<&Hand>,
 ) -> ! {
-    let error = match confine(sandbox, order, parent, tell, wait) {
+    let error = match confine(sandbox, order, parent, tell, wait, hand) {
         Ok(()) => launch::exec(order.program, &order.argv, &order.environment),
         Err(error) => error,
     };
@@ -181,6 +215,7 @@ fn confine<'a>(
     parent: i32,
     tell: &OwnedFd,
     wait: &OwnedFd,
+    hand: Option<&Hand>,
 ) -> Result<(), Error<'a>> {
     let failed = |call| move |errno| Error::call(Step::Spawn, call, errno);
     process::new_session().map_err(failed("setsid"))?;
@@ -197,7 +232,13 @@ fn confine<'a>(
             confined
         }
     };
-    sandbox.enter()?;
+    match hand {
+        None => sandbox.enter()?,
+        Some(hand) => {
+            let listener = sandbox.enter_explained(hand.log)?;
+            net::send_descriptor(&hand.to, &listener).map_err(failed("sendmsg"))?;
+        }
+    }
     fs::write(tell, READY).map_err(failed("write"))?;
     let mut answer = [0; GO.len()];
     if fs::read(wait, &mut answer).map_err(failed("read"))? != GO.len() {

@@ -6,8 +6,8 @@ use core::ops::ControlFlow;
 
 use heapless::String;
 
-use super::lines;
 use crate::error::{Cause, Error, Step, Subject};
+use crate::lines;
 use crate::sys::{Errno, fs, process};
 
 /// What the kernel says of a process's confinement.

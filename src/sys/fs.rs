@@ -227,6 +227,19 @@ pub fn open_at(at: impl AsFd, path: &CStr, flags: OFlags) -> Result<OwnedFd, Err
     retry_on_intr(|| rustix::fs::openat(&at, path, flags, Mode::empty()))
 }
 
+/// Opens a file to append to it, made for its owner alone if it is not there, following no symbolic link anywhere. Writing to
+/// it does not wait. ENXIO: a FIFO without a reader.
+pub fn open_log(path: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::WRONLY
+        | OFlags::APPEND
+        | OFlags::CREATE
+        | OFlags::CLOEXEC
+        | OFlags::NONBLOCK
+        | OFlags::NOCTTY;
+    let (mode, resolve) = (Mode::from_raw_mode(0o600), ResolveFlags::NO_SYMLINKS);
+    retry_on_intr(|| rustix::fs::openat2(CWD, path, flags, mode, resolve))
+}
+
 /// Makes a directory, which its owner alone may change and everybody may read, as far as the umask lets it.
 pub fn make_directory(at: impl AsFd, name: &CStr) -> Result<(), Errno> {
     rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o755))

@@ -98,9 +98,9 @@ fn add_rule<A: RuleAttr>(
     result(unsafe { syscall(__NR_landlock_add_rule, args) }).map(drop)
 }
 
-/// Confines this thread (the process has one) and all it will start.
-pub fn restrict_self(ruleset: &OwnedFd) -> Result<(), Errno> {
-    let args = [ruleset.as_raw_fd() as usize, 0, 0, 0, 0];
+/// Confines this thread (the process has one) and all it will start. `flags`: `LANDLOCK_RESTRICT_SELF_...`.
+pub fn restrict_self(ruleset: &OwnedFd, flags: u32) -> Result<(), Errno> {
+    let args = [ruleset.as_raw_fd() as usize, flags as usize, 0, 0, 0];
     // SAFETY: no memory is passed.
     result(unsafe { syscall(__NR_landlock_restrict_self, args) }).map(drop)
 }

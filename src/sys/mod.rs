@@ -14,6 +14,7 @@ pub mod args;
 pub mod fs;
 pub mod landlock;
 pub mod net;
+pub mod poll;
 pub mod process;
 pub mod seccomp;
 pub mod signal;

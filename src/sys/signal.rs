@@ -3,15 +3,17 @@
 use core::ffi::c_int;
 
 use linux_raw_sys::general::{
-    __NR_kill, __NR_rt_sigaction, __NR_rt_sigprocmask, __NR_rt_sigtimedwait, __kernel_timespec,
-    SIG_BLOCK, SIG_SETMASK, SIGPIPE, SIGXFSZ,
+    __NR_kill, __NR_rt_sigaction, __NR_rt_sigprocmask, __NR_rt_sigtimedwait, __NR_signalfd4,
+    __kernel_timespec, O_CLOEXEC, SIG_BLOCK, SIG_SETMASK, SIGPIPE, SIGXFSZ,
 };
 pub use linux_raw_sys::general::{
     SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP,
 };
 
+use rustix::fd::FromRawFd;
+
 use super::arch::syscall;
-use super::{Errno, result};
+use super::{Errno, OwnedFd, result};
 
 /// A set of signals as the kernel has it: one bit a signal, signal 1 lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +171,24 @@ pub fn wait(signals: Signals, nanoseconds: Option<u64>) -> Result<Option<Receive
         // EINTR: a stop and a continuation; the caller looks at its clock again.
         Err(Errno::AGAIN | Errno::INTR) => Ok(None),
         Err(errno) => Err(errno),
+    }
+}
+
+/// A descriptor that can be read when one of `signals` waits to be taken (`signalfd(2)`); [`wait`] takes it. It is
+/// close-on-exec.
+pub fn descriptor(signals: Signals) -> Result<OwnedFd, Errno> {
+    const NONE: usize = usize::MAX;
+    let args = [
+        NONE,
+        core::ptr::from_ref(&signals).expose_provenance(),
+        size_of::<Signals>(),
+        O_CLOEXEC as usize,
+        0,
+    ];
+    // SAFETY: the kernel reads the set, and gives a new descriptor that nobody else owns.
+    unsafe {
+        let descriptor = result(syscall(__NR_signalfd4, args))?;
+        Ok(OwnedFd::from_raw_fd(descriptor as i32))
     }
 }
 

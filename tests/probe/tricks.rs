@@ -20,6 +20,7 @@ pub(crate) fn run(verb: &str, rest: &[&str]) -> Option<Answer> {
         "name-child" => in_child(name_thread),
         "child-signal" => child_signal(),
         "bomb" => bomb(rest == ["sessions"]),
+        "flood" => Ok(flood(number(rest[0]), number(rest[1]), number(rest[2]))),
         "thread" => Ok(std::thread::spawn(|| 7).join().expect("the thread ends")),
         _ => return None,
     })
@@ -185,6 +186,22 @@ fn bomb(sessions: bool) -> ! {
             }
         }
     }
+}
+
+/// Sockets that no policy allows, of some families, as often in each of some threads: how many were refused with EPERM.
+fn flood(threads: u64, calls: u64, families: u64) -> u64 {
+    let refused = move || {
+        let mut refused = 0;
+        for call in 0..calls {
+            // SAFETY: no pointers.
+            let made = unsafe { libc::syscall(libc::SYS_socket, 100 + call % families, 9, 0) };
+            refused += u64::from(answer(made) == Err(libc::EPERM));
+        }
+        refused
+    };
+    let threads: Vec<_> = (0..threads).map(|_| std::thread::spawn(refused)).collect();
+    let each = threads.into_iter().map(|thread| thread.join());
+    each.map(|refused| refused.expect("the thread ends")).sum()
 }
 
 /// Ends an own child by a signal: `ok 1015` is death by SIGTERM.

@@ -8,7 +8,7 @@ use crate::sys::{AsFd, Errno};
 
 /// Calls `each` with the lines of a file, without their ends, until it breaks. A line that is longer than `buffer` (the
 /// groups of `/proc/PID/status`, the options of a mount) is skipped.
-pub(super) fn find<T>(
+pub fn find<T>(
     at: impl AsFd,
     path: &CStr,
     buffer: &mut [u8],
@@ -47,7 +47,7 @@ pub(super) fn find<T>(
 }
 
 /// The number after a name in lines of the form `NAME NUMBER`, as in `cpu.stat`. `None`: there is no such line.
-pub(super) fn number(at: impl AsFd, path: &CStr, name: &[u8]) -> Result<Option<u64>, Errno> {
+pub fn number(at: impl AsFd, path: &CStr, name: &[u8]) -> Result<Option<u64>, Errno> {
     find(at, path, &mut [0; 256], |line| {
         match line
             .strip_prefix(name)
@@ -61,7 +61,7 @@ pub(super) fn number(at: impl AsFd, path: &CStr, name: &[u8]) -> Result<Option<u
 }
 
 /// A number in decimal digits.
-pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
+pub fn decimal(digits: &[u8]) -> Option<u64> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 

@@ -1,0 +1,71 @@
+//! Whether what Landlock denies can be read, from the kernel's audit.
+
+use core::fmt::{self, Display, Formatter};
+
+use super::event::errno_name;
+use crate::landlock::abi::{self, Abi};
+use crate::sys::{Errno, OwnedFd, fs, net};
+
+/// Why not, or when only.
+pub(super) enum Reason {
+    /// A fact.
+    Fact(&'static str),
+    /// A system call's error, and what it means.
+    Call(Errno, &'static str),
+}
+
+impl Display for Reason {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match *self {
+            Reason::Fact(fact) => f.write_str(fact),
+            Reason::Call(errno, what) => {
+                write!(f, "{what} ({})", errno_name(errno.raw_os_error()))
+            }
+        }
+    }
+}
+
+/// The first pid namespace (`PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`), whose numbers the records have.
+const FIRST_PIDS: u64 = 0xefff_fffc;
+
+/// The records, and what is doubtful of them.
+pub(super) fn records(abi: Abi) -> Result<(OwnedFd, Option<Reason>), Reason> {
+    if !abi.has(abi::LOG) {
+        return Err(Reason::Fact(
+            "this kernel's Landlock does not log what it denies, which ABI 7 (Linux 6.15) brought",
+        ));
+    }
+    let socket = net::audit_records().map_err(|errno| match errno {
+        Errno::PROTONOSUPPORT => Reason::Call(errno, "this kernel has no audit, CONFIG_AUDIT"),
+        Errno::PERM | Errno::CONNREFUSED => Reason::Call(
+            errno,
+            "to read the kernel's audit takes CAP_AUDIT_READ in the first user namespace",
+        ),
+        errno => Reason::Call(errno, "the kernel's audit can't be read"),
+    })?;
+    let inode = |path| fs::stat_path(path).map(|stat| stat.st_ino);
+    if inode(c"/proc/self/ns/pid") != Ok(FIRST_PIDS) {
+        return Err(Reason::Fact(
+            "the kernel's audit numbers processes as the first pid namespace does, and this is another",
+        ));
+    }
+    // Who may not look at process 1 is told nothing of it.
+    if let (Ok(own), Ok(first)) = (inode(c"/proc/self/ns/net"), inode(c"/proc/1/ns/net"))
+        && own != first
+    {
+        return Err(Reason::Fact(
+            "the kernel's audit is told in the first network namespace only, and this is another",
+        ));
+    }
+    match net::is_audit_on() {
+        Ok(true) => Ok((socket, None)),
+        Ok(false) => Err(Reason::Fact(
+            "the kernel's audit is off: auditctl -e 1, or audit=1 at boot",
+        )),
+        Err(errno) => {
+            let doubt =
+                "seen if the kernel's audit is on, which can't be told without CAP_AUDIT_CONTROL";
+            Ok((socket, Some(Reason::Call(errno, doubt))))
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! `sandbox-run --explain-denials`: what a module was denied, why, and which field of the policy would allow it.
+//!
+//! A refused call waits for the keeper's answer, which is the error that the ordinary filter answers: the keeper runs that
+//! filter on what the kernel copied of the registers, and says nothing else, whatever it can't tell anybody. What
+//! Landlock denies is read from the kernel's audit, where that can be read.
+//!
+//! Read [`call`] and [`record`] for what is read of a call and of a record, and [`event`] for what is said.
+
+mod audit;
+pub mod call;
+pub mod event;
+pub mod output;
+pub mod record;
+
+use core::ffi::CStr;
+use core::fmt::Write;
+use core::hash::Hash;
+use core::ops::ControlFlow;
+
+use heapless::index_map::FnvIndexMap;
+use heapless::{String, Vec};
+use linux_raw_sys::errno::EPERM;
+use linux_raw_sys::ptrace::{
+    SECCOMP_RET_ACTION_FULL, SECCOMP_RET_ALLOW, SECCOMP_RET_DATA, SECCOMP_RET_ERRNO,
+};
+
+use crate::bpf;
+use crate::error::{Error, Step};
+use crate::landlock::abi::Abi;
+use crate::lines;
+use crate::output::{Shown, Text};
+use crate::seccomp::{Mode, filter};
+use crate::sys::poll::{self, Ready};
+use crate::sys::seccomp::{answer_on_one_processor, receive, refuse, seccomp_data};
+use crate::sys::signal::{self, Received, Signals};
+use crate::sys::{AsFd, Errno, OwnedFd, fs, net};
+use call::Call;
+use event::{Event, Fields, Hexadecimal};
+pub use output::{Output, Request, To};
+use record::{Denied, Record};
+
+/// How many kinds of refused calls, and as many of denied accesses, are told apart; those that come after are only counted.
+pub const KINDS: usize = 512;
+
+/// What is kept of a record, to know it again.
+const KEPT: usize = 256;
+
+/// How many accesses may be denied before it is known that the domain is the module's.
+const PENDING: usize = 8;
+
+/// How many records are read at once, before signals are looked at.
+const AT_ONCE: u32 = 64;
+
+/// How long the kernel may take for its last records, in nanoseconds.
+const LATE: u64 = 20_000_000;
+
+/// The longest message of the kernel's audit is 8,970 bytes (`MAX_AUDIT_MESSAGE_LENGTH`), with its header.
+const MESSAGE: usize = 9216;
+
+/// The memory that this needs. The binary has one as a static.
+pub struct Memory {
+    kinds: Kinds,
+    message: [u8; MESSAGE],
+    path: [u8; KEPT],
+}
+
+impl Memory {
+    /// Empty memory.
+    pub const fn new() -> Self {
+        Memory {
+            kinds: Kinds {
+                calls: FnvIndexMap::new(),
+                accesses: FnvIndexMap::new(),
+            },
+            message: [0; MESSAGE],
+            path: [0; KEPT],
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What was denied, by its kind.
+struct Kinds {
+    calls: Counts<Place>,
+    accesses: Counts<Vec<u8, KEPT>>,
+}
+
+/// How often something of a kind was denied.
+type Counts<K> = FnvIndexMap<K, Count, KINDS>;
+
+struct Count {
+    id: u32,
+    count: u64,
+}
+
+/// A kind of refused calls, and the place they come from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    call: Call,
+    address: u64,
+}
+
+/// The sums.
+#[derive(Default)]
+struct Sums {
+    calls: u64,
+    accesses: u64,
+    untold: u64,
+    lost_records: u64,
+    /// The last number that was given to a kind.
+    last: u32,
+}
+
+impl Sums {
+    /// Counts one more of a kind: its number, if it is the first of it and there is room to know it again.
+    fn count<K: Hash + Eq>(&mut self, counts: &mut Counts<K>, kind: K) -> Option<u32> {
+        if let Some(count) = counts.get_mut(&kind) {
+            count.count += 1;
+            return None;
+        }
+        let id = self.last + 1;
+        match counts.insert(kind, Count { id, count: 1 }) {
+            Ok(_) => {
+                self.last = id;
+                Some(id)
+            }
+            Err(_) => {
+                self.untold += 1;
+                None
+            }
+        }
+    }
+}
+
+/// Where what Landlock denies is read.
+enum Audit {
+    /// Nowhere.
+    Unseen,
+    /// Until the module's domain is known: what was denied meanwhile.
+    Looking(OwnedFd, Vec<Pending, PENDING>),
+    /// The module's domain.
+    Domain(OwnedFd, u64),
+}
+
+/// An access that some domain has denied.
+struct Pending {
+    domain: u64,
+    denied: Vec<u8, KEPT>,
+}
+
+impl Audit {
+    fn socket(&self) -> Option<&OwnedFd> {
+        match self {
+            Audit::Unseen => None,
+            Audit::Looking(socket, _) | Audit::Domain(socket, _) => Some(socket),
+        }
+    }
+}
+
+/// Explains what a module is denied.
+pub struct Explain<'m> {
+    mode: Mode,
+    output: Output,
+    acted: Signals,
+    signals: OwnedFd,
+    listener: Option<OwnedFd>,
+    leader: i32,
+    audit: Audit,
+    sums: Sums,
+    memory: &'m mut Memory,
+}
+
+impl<'m> Explain<'m> {
+    /// Makes ready to explain, in the process that will wait. `acted`: the signals that are waited for, all of which must
+    /// be blocked, as SIGPIPE must.
+    pub fn new(
+        mode: Mode,
+        output: Output,
+        acted: Signals,
+        memory: &'m mut Memory,
+    ) -> Result<Self, Error<'static>> {
+        Ok(Explain {
+            mode,
+            output,
+            acted,
+            signals: signal::descriptor(acted).map_err(failed("signalfd4"))?,
+            listener: None,
+            leader: 0,
+            audit: Audit::Unseen,
+            sums: Sums::default(),
+            memory,
+        })
+    }
+
+    /// Looks whether what Landlock denies can be seen, with this ABI. False: the kernel need not log it, and why is said.
+    pub fn look_for_records(&mut self, abi: Abi) -> bool {
+        let (audit, reason) = match audit::records(abi) {
+            Ok((socket, doubt)) => (Audit::Looking(socket, Vec::new()), doubt),
+            Err(reason) => (Audit::Unseen, Some(reason)),
+        };
+        self.audit = audit;
+        let seen = self.audit.socket().is_some();
+        if let Some(reason) = reason {
+            self.output.say(&Event::Files {
+                seen,
+                reason: Shown(&reason),
+            });
+        }
+        seen
+    }
+
+    /// From here on calls are answered: those of `leader` and all that it starts.
+    pub fn attach(&mut self, leader: i32, listener: OwnedFd) {
+        self.leader = leader;
+        // On an older kernel it is slower, and the same.
+        let _ = answer_on_one_processor(&listener);
+        self.listener = Some(listener);
+    }
+
+    /// Answers what waits, until a signal comes or for some nanoseconds, but not for ever. `None`: no signal came.
+    pub fn wait(&mut self, nanoseconds: Option<u64>) -> Result<Option<Received>, Error<'static>> {
+        let waiting = [
+            Some(self.signals.as_fd()),
+            self.listener.as_ref().map(AsFd::as_fd),
+            self.audit.socket().map(AsFd::as_fd),
+        ];
+        let [signal, call, record] = poll::read(waiting, nanoseconds).map_err(failed("poll"))?;
+        if signal != Ready::No {
+            return signal::wait(self.acted, Some(0)).map_err(failed("rt_sigtimedwait"));
+        }
+        match call {
+            Ready::No => {}
+            Ready::Something => self.answer()?,
+            // Nobody is left who could call.
+            Ready::Ended => self.listener = None,
+        }
+        if record != Ready::No {
+            self.read_records();
+        }
+        Ok(None)
+    }
+
+    /// Answers a call, and then says what it was.
+    fn answer(&mut self) -> Result<(), Error<'static>> {
+        let Some(listener) = &self.listener else {
+            return Ok(());
+        };
+        let waiting = match receive(listener) {
+            // It was killed meanwhile.
+            Err(Errno::NOENT | Errno::INTR) => return Ok(()),
+            received => received.map_err(failed("SECCOMP_IOCTL_NOTIF_RECV"))?,
+        };
+        let data = &waiting.data;
+        let errno = answer(self.mode, data);
+        let call = Call::of(data);
+        let address = data.instruction_pointer;
+        let place = Place { call, address };
+        let id = self.sums.count(&mut self.memory.kinds.calls, place);
+        self.sums.calls += 1;
+        // While it waits, its thread has its number.
+        let process = id.and_then(|_| Process::of(waiting.thread));
+        match refuse(listener, &waiting, errno) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(failed("SECCOMP_IOCTL_NOTIF_SEND")(errno)),
+        }
+        if let Some(id) = id {
+            self.output.say(&Event::Call {
+                id,
+                pid: process.as_ref().map(|process| process.pid),
+                process: process.as_ref().map(|process| Text(&process.name)),
+                call: Shown(&call),
+                name: call.name(),
+                number: call.number,
+                address: Shown(&Hexadecimal(address)),
+                errno: event::errno_name(errno),
+                reason: event::reason(&call),
+                grant: grant(self.mode, data),
+            });
+        }
+        Ok(())
+    }
+
+    /// Reads what the kernel has logged.
+    fn read_records(&mut self) {
+        for _ in 0..AT_ONCE {
+            let Some(socket) = self.audit.socket() else {
+                return;
+            };
+            let Memory {
+                kinds,
+                message,
+                path,
+            } = &mut *self.memory;
+            let record = match net::receive_message(socket, message) {
+                Ok(None) => return,
+                Ok(Some((kind, text))) => record::parse(kind, text),
+                Err(_) => {
+                    self.sums.lost_records += 1;
+                    None
+                }
+            };
+            let mut tell = |denied: &[u8]| {
+                self.sums.accesses += 1;
+                let kind = kept(denied);
+                let Some(id) = self.sums.count(&mut kinds.accesses, kind) else {
+                    return;
+                };
+                let denied = Denied::read(denied, path);
+                let said = |path| Event::Access {
+                    id,
+                    rights: denied.rights,
+                    path,
+                    port: denied.port,
+                    pid: denied.process,
+                    grants: Fields(&denied),
+                };
+                if !self.output.say(&said(denied.path.map(Text))) {
+                    self.output.say(&said(Some(Text(b"too long for a line"))));
+                }
+            };
+            match (record, &mut self.audit) {
+                (Some(Record::Access { domain, denied }), Audit::Domain(_, own)) => {
+                    if domain == *own {
+                        tell(denied);
+                    }
+                }
+                (Some(Record::Access { domain, denied }), Audit::Looking(_, pending)) => {
+                    if pending.is_full() {
+                        pending.remove(0);
+                    }
+                    let denied = kept(denied);
+                    // There is room now.
+                    let _ = pending.push(Pending { domain, denied });
+                }
+                (Some(Record::Domain { domain, creator }), Audit::Looking(_, pending))
+                    if creator == self.leader =>
+                {
+                    for pending in pending.iter().filter(|pending| pending.domain == domain) {
+                        tell(&pending.denied);
+                    }
+                    if let Audit::Looking(socket, _) =
+                        core::mem::replace(&mut self.audit, Audit::Unseen)
+                    {
+                        self.audit = Audit::Domain(socket, domain);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// When everything of the module has ended: what was denied more than once, and the sums.
+    pub fn finish(mut self) {
+        // A bound, for a host whose audit never rests.
+        for _ in 0..AT_ONCE {
+            let socket = self.audit.socket().map(AsFd::as_fd);
+            match poll::read([socket], Some(LATE)) {
+                Ok([Ready::Something]) => self.read_records(),
+                _ => break,
+            }
+        }
+        let Kinds { calls, accesses } = &self.memory.kinds;
+        for &Count { id, count } in calls.values().chain(accesses.values()) {
+            if count > 1 {
+                self.output.say(&Event::Again { id, count });
+            }
+        }
+        let Sums {
+            calls,
+            accesses,
+            untold,
+            lost_records,
+            ..
+        } = self.sums;
+        self.output.say(&Event::Summary {
+            calls,
+            accesses,
+            untold,
+            lost_lines: self.output.lost,
+            lost_records,
+        });
+    }
+}
+
+fn failed(call: &'static str) -> impl Fn(Errno) -> Error<'static> {
+    move |errno| Error::call(Step::Supervise, call, errno)
+}
+
+/// As much of a record as is kept.
+fn kept(denied: &[u8]) -> Vec<u8, KEPT> {
+    denied.iter().copied().take(KEPT).collect()
+}
+
+/// The error that the filter of a mode answers. Only such calls are asked about; whatever else comes is not permitted.
+fn answer(mode: Mode, data: &seccomp_data) -> i32 {
+    match bpf::run(filter::program(mode), data) {
+        Some(answer) if answer & SECCOMP_RET_ACTION_FULL == SECCOMP_RET_ERRNO => {
+            (answer & SECCOMP_RET_DATA) as i32
+        }
+        _ => EPERM as i32,
+    }
+}
+
+/// The field of the policy with which the filter would allow a call that it refuses: its program is run as well.
+fn grant(mode: Mode, data: &seccomp_data) -> Option<&'static str> {
+    [
+        ("net", Mode { tcp: true, ..mode }),
+        (
+            "broker_socket",
+            Mode {
+                broker: true,
+                ..mode
+            },
+        ),
+        (
+            "exec_rw",
+            Mode {
+                exec_rw: true,
+                ..mode
+            },
+        ),
+    ]
+    .into_iter()
+    .find(|(_, with)| bpf::run(filter::program(*with), data) == Some(SECCOMP_RET_ALLOW))
+    .map(|(field, _)| field)
+}
+
+/// Who has made a call.
+struct Process {
+    pid: i32,
+    /// As `/proc/PID/status` writes it: a process names itself.
+    name: Vec<u8, 64>,
+}
+
+impl Process {
+    /// That of a thread (`proc_pid_status(5)`). `None`: it is not to be seen from here.
+    fn of(thread: u32) -> Option<Self> {
+        let mut path: String<40> = String::new();
+        // "/proc/", ten digits, "/status" and a NUL.
+        write!(path, "/proc/{thread}/status\0").ok()?;
+        let path = CStr::from_bytes_with_nul(path.as_bytes()).ok()?;
+        let mut name = Vec::new();
+        let pid = lines::find(fs::CWD, path, &mut [0; 512], |line| {
+            if let Some(text) = line.strip_prefix(b"Name:\t") {
+                name = text.iter().copied().take(64).collect();
+            }
+            match line.strip_prefix(b"Tgid:\t") {
+                Some(digits) => ControlFlow::Break(lines::decimal(digits)),
+                None => ControlFlow::Continue(()),
+            }
+        });
+        let pid = i32::try_from(pid.ok()???).ok()?;
+        Some(Process { pid, name })
+    }
+}

@@ -1,0 +1,688 @@
+//! `sandbox-run --explain-denials`, from outside: what is told of each denial, that the module is answered what it is
+//! answered without, and what a module, its caller or an accident can do to that.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+use oarbank_agent::seccomp::call::{Answer, Verdict};
+use oarbank_agent::seccomp::{Architecture, filter};
+use support::other_abi::with_abi;
+use support::{
+    Outcome, Policy, Scene, Trial, as_each, check, field, in_each_container, is_here, landlock_abi,
+    state, wait_for, written,
+};
+
+/// Where the tests put descriptors; see `Run::fd`.
+const FD: i32 = 500;
+
+/// What a run of the probe was, and what was said of it.
+struct Explained {
+    outcome: Outcome,
+    lines: Vec<String>,
+}
+
+impl Explained {
+    /// In JSON, into a file.
+    fn of(trial: &Trial<'_>, policy: &Policy, argv: &[&str]) -> Self {
+        let scene = trial.scene;
+        let log = scene.path("denials");
+        let _ = fs::remove_file(&log);
+        let option = format!("--explain-denials={log}");
+        let trial = trial.again().options(&[&option, "--json"]);
+        let outcome = trial.run(policy, argv).run();
+        trial.is_gone();
+        let text = fs::read_to_string(&log).expect("UTF-8");
+        assert!(text.ends_with('\n'), "{text}");
+        let lines = text.lines().map(str::to_owned).collect();
+        Self { outcome, lines }
+    }
+
+    /// The lines of an event.
+    fn events(&self, name: &str) -> Vec<&str> {
+        let start = format!("{{\"event\":\"{name}\",");
+        let lines = self.lines.iter().map(String::as_str);
+        lines.filter(|line| line.starts_with(&start)).collect()
+    }
+
+    /// A number of the last line.
+    #[track_caller]
+    fn sum(&self, name: &str) -> u64 {
+        let last = self.lines.last().expect("a line");
+        assert!(last.starts_with("{\"event\":\"summary\","), "{last}");
+        field(last, name).parse().expect("a number")
+    }
+}
+
+/// Some steps of the probe, explained; they must be answered what they are answered without.
+#[track_caller]
+fn explain(scene: &Scene, policy: &Policy, steps: &str) -> Explained {
+    let trial = Trial::new(scene, None);
+    let argv = scene.probe_argv(steps);
+    let explained = Explained::of(&trial, policy, &argv);
+    let without = trial.run(policy, &argv).run();
+    assert_eq!(
+        explained.outcome.code, without.code,
+        "{:?}",
+        explained.outcome
+    );
+    assert_eq!(
+        explained.outcome.success(),
+        without.success(),
+        "{steps}: {:?}",
+        explained.lines
+    );
+    explained
+}
+
+// Calls.
+
+/// One line for each refused call: its text, errno, reason and the field that would allow it.
+fn told(line: &str) -> [String; 4] {
+    ["call", "errno", "reason", "grant"].map(|name| field(line, name))
+}
+
+#[test]
+fn every_call_that_is_always_refused_is_told_with_the_reason_of_the_table() {
+    as_each(|scene| {
+        let native = Architecture::NATIVE;
+        let mut refused = BTreeMap::new();
+        for (group, call) in filter::TABLES
+            .into_iter()
+            .flatten()
+            .flat_map(|group| group.calls.iter().map(move |call| (group, call)))
+        {
+            if let (Verdict::Refuse(answer), Some(number)) = (call.verdict, call.number(native)) {
+                let errno = match answer {
+                    Answer::Eperm => "EPERM",
+                    Answer::Enosys => "ENOSYS",
+                    Answer::Eacces => "EACCES",
+                };
+                let reason = [call.reason, group.reason];
+                let reason = reason.into_iter().find(|reason| !reason.is_empty());
+                refused.insert(number, (call.name, errno, reason.expect("one of both")));
+            }
+        }
+        let steps: Vec<String> = refused.keys().map(|nr| format!("sys {nr}")).collect();
+        assert!(steps.len() > 70, "{}", steps.len());
+        let explained = explain(scene, &scene.policy(), &steps.join(" then "));
+        let lines: BTreeMap<usize, &str> = explained
+            .events("call")
+            .into_iter()
+            .map(|line| (field(line, "number").parse().expect("a number"), line))
+            .collect();
+        for (number, (name, errno, reason)) in &refused {
+            let line = lines[number];
+            let [call, told_errno, told_reason, grant] = told(line);
+            assert!(call.starts_with(&format!("{name}(")), "{line}");
+            assert_eq!(field(line, "name"), *name, "{line}");
+            assert_eq!((&*told_errno, &*told_reason), (*errno, *reason), "{line}");
+            assert_eq!(grant, "null", "{line}");
+            assert_eq!(field(line, "process"), "probe", "{line}");
+        }
+        assert_eq!(explained.sum("untold"), 0);
+        assert_eq!(explained.sum("lost_lines"), 0);
+    });
+}
+
+#[test]
+fn every_check_of_arguments_is_told_with_them_and_the_field_that_allows_it() {
+    const SOCKET: &str = "unix with a broker; inet and inet6 streams of TCP with egress-allowlist";
+    const PAIR: &str = "unix, stream or seqpacket: a datagram pair may be re-addressed";
+    const CLONE: &str = "no namespace flag and no CLONE_PARENT in the low half of the flags";
+    const MEMFD: &str =
+        "without exec_rw only with MFD_NOEXEC_SEAL: a written file must not be executed";
+    const FASTOPEN: &str = "not MSG_FASTOPEN, which connects without the connect hook";
+    const OPTIONS: &str = "not TCP_ULP (another protocol past Landlock), no multicast groups";
+    let mut cases = vec![
+        (
+            "sys socket 1 1 0",
+            "socket(AF_UNIX, SOCK_STREAM, 0)",
+            "EPERM",
+            SOCKET,
+            "broker_socket",
+        ),
+        (
+            "sys socket 2 0x80001 6",
+            "socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC, 6)",
+            "EPERM",
+            SOCKET,
+            "net",
+        ),
+        (
+            "sys socket 2 2 17",
+            "socket(AF_INET, SOCK_DGRAM, 17)",
+            "EPERM",
+            SOCKET,
+            "null",
+        ),
+        (
+            "sys socket 16 3 9",
+            "socket(AF_NETLINK, SOCK_RAW, 9)",
+            "EPERM",
+            SOCKET,
+            "null",
+        ),
+        (
+            "sys socketpair 1 2 0 buf:8",
+            "socketpair(AF_UNIX, SOCK_DGRAM, 0)",
+            "EPERM",
+            PAIR,
+            "null",
+        ),
+        (
+            "sys memfd_create s:x 0",
+            "memfd_create(flags 0)",
+            "EACCES",
+            MEMFD,
+            "exec_rw",
+        ),
+        (
+            "sys clone 0x10000011 0 0 0 0",
+            "clone(CLONE_NEWUSER|SIGCHLD)",
+            "EPERM",
+            CLONE,
+            "null",
+        ),
+        (
+            "sys ioctl 0 0x5412 buf:8",
+            "ioctl(0, TIOCSTI)",
+            "EPERM",
+            "types into the caller's terminal",
+            "null",
+        ),
+        (
+            "sys ioctl 0 0x9403 0",
+            "ioctl(0, 0x9403)",
+            "EPERM",
+            "btrfs: every command but FICLONE, FICLONERANGE, FIDEDUPERANGE",
+            "null",
+        ),
+        (
+            "sys mknodat -100 s:/x 0x2180 0",
+            "mknodat(AT_FDCWD, mode S_IFCHR|0x180)",
+            "EPERM",
+            "no character or block device",
+            "null",
+        ),
+        (
+            "sys prlimit64 1 7 u64:1,1 0",
+            "prlimit64(1, RLIMIT_NOFILE)",
+            "EPERM",
+            "only on oneself, or reading",
+            "null",
+        ),
+        (
+            "sys sendto -1 0 0 0x20000000 0 0",
+            "sendto(-1, flags MSG_FASTOPEN)",
+            "EPERM",
+            FASTOPEN,
+            "null",
+        ),
+        (
+            "sys sendmsg -1 0 0x20000040",
+            "sendmsg(-1, flags MSG_FASTOPEN|MSG_DONTWAIT)",
+            "EPERM",
+            FASTOPEN,
+            "null",
+        ),
+        (
+            "sys sendmmsg -1 0 0 0x20000000",
+            "sendmmsg(-1, flags MSG_FASTOPEN)",
+            "EPERM",
+            FASTOPEN,
+            "null",
+        ),
+        (
+            "sys setsockopt -1 6 31 0 0",
+            "setsockopt(-1, IPPROTO_TCP, option 31)",
+            "EPERM",
+            OPTIONS,
+            "null",
+        ),
+        (
+            "sys setsockopt -1 0 35 0 0",
+            "setsockopt(-1, IPPROTO_IP, option 35)",
+            "EPERM",
+            OPTIONS,
+            "null",
+        ),
+        (
+            "sys 999",
+            "call 999(...)",
+            "ENOSYS",
+            "this filter does not know the call",
+            "null",
+        ),
+    ];
+    if cfg!(target_arch = "x86_64") {
+        cases.push((
+            "sys mknod s:/x 0x6180 0",
+            "mknod(mode S_IFBLK|0x180)",
+            "EPERM",
+            "no character or block device",
+            "null",
+        ));
+        cases.push((
+            "sys 0x40000027",
+            "call 39 of x32(...)",
+            "EPERM",
+            "this filter does not know the call",
+            "null",
+        ));
+    }
+    as_each(|scene| {
+        let steps: Vec<&str> = cases.iter().map(|case| case.0).collect();
+        let explained = explain(scene, &scene.policy(), &steps.join(" then "));
+        let lines = explained.events("call");
+        for (steps, call, errno, reason, grant) in &cases {
+            let expected = [call, errno, reason, grant].map(|&text| text.to_owned());
+            assert!(
+                lines.iter().any(|line| told(line) == expected),
+                "{steps}: {lines:#?}"
+            );
+        }
+        // What the policy grants is not told, and what it does not is told with what is left to ask for.
+        let broker = scene.path("broker");
+        if !std::path::Path::new(&broker).exists() {
+            drop(std::os::unix::net::UnixListener::bind(&broker).expect("a socket"));
+            scene.give(&broker);
+        }
+        let policy = scene.policy().broker(&broker);
+        let explained = explain(scene, &policy, "sys socket 1 1 0 then sys socket 2 1 0");
+        let lines = explained.events("call");
+        let calls: Vec<String> = lines.iter().map(|line| field(line, "call")).collect();
+        assert_eq!(calls, ["socket(AF_INET, SOCK_STREAM, 0)"]);
+        assert_eq!(field(lines[0], "grant"), "net");
+    });
+}
+
+#[test]
+fn what_is_refused_again_is_counted_also_of_many_threads_and_processes() {
+    as_each(|scene| {
+        let explained = explain(scene, &scene.policy(), "flood 4 500 1");
+        let lines = explained.events("call");
+        let socket: Vec<&&str> = lines
+            .iter()
+            .filter(|line| field(line, "call") == "socket(0x64, 9, 0)")
+            .collect();
+        let [line] = socket[..] else {
+            panic!("{lines:#?}");
+        };
+        let id = field(line, "id");
+        let again = explained.events("again");
+        let count = again.iter().find(|line| field(line, "id") == id);
+        assert_eq!(field(count.expect("a count"), "count"), "2000");
+
+        let trial = Trial::new(scene, None);
+        let script = "for i in 1 2 3 4 5 6 7 8 9 10; do \"$0\" flood 1 7 1 & done; wait";
+        let argv = ["/bin/sh", "-c", script, scene.probe()];
+        let explained = Explained::of(&trial, &scene.policy(), &argv);
+        assert_eq!(explained.outcome.success(), "ok 7\n".repeat(10));
+        let processes: BTreeSet<String> = explained
+            .events("call")
+            .iter()
+            .filter(|line| field(line, "call") == "socket(0x64, 9, 0)")
+            .map(|line| field(line, "pid"))
+            .collect();
+        assert!(!processes.is_empty() && processes.len() <= 10);
+        assert!(explained.sum("calls") >= 70, "{:?}", explained.lines);
+    });
+}
+
+#[test]
+fn a_thread_is_told_with_its_process() {
+    as_each(|scene| {
+        let trial = Trial::new(scene, None);
+        let steps = "flood 3 9 9 then sys socket 1 1 0";
+        let explained = Explained::of(&trial, &scene.policy(), &scene.probe_argv(steps));
+        let pid = |line: &&str| field(line, "pid");
+        let pids: BTreeSet<String> = explained.events("call").iter().map(pid).collect();
+        assert_eq!(pids.len(), 1, "{:?}", explained.lines);
+    });
+}
+
+// A flood.
+
+#[test]
+fn a_flood_of_refused_calls_is_answered_counted_and_bounded() {
+    let each: u64 = match std::env::var_os("OARBANK_EMULATED") {
+        Some(_) => 5_000,
+        None => 250_000,
+    };
+    as_each(|scene| {
+        let log = scene.path("flood");
+        let option = format!("--explain-denials={log}");
+        let trial = Trial::new(scene, None).options(&[&option, "--json"]);
+        // More kinds than are told apart.
+        let flood = format!("flood 4 {each} 1000");
+        let running = trial
+            .run(&scene.policy(), &scene.probe_argv(&flood))
+            .start();
+        let keeper = trial.keeper();
+        let memory = || {
+            let status = fs::read_to_string(format!("/proc/{keeper}/status")).ok()?;
+            let peak = status
+                .lines()
+                .find_map(|line| line.strip_prefix("VmHWM:"))?;
+            peak.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
+        };
+        let (first, mut last) = (memory(), 0);
+        while state(running.id()).is_some_and(|(state, _)| state != 'Z') {
+            last = memory().unwrap_or(last);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let outcome = running.finish();
+        trial.is_gone();
+        assert_eq!(outcome.success(), format!("ok {}\n", 4 * each));
+        // The memory for what is told apart is used page by page: 512 kB are more than all of it.
+        let first = first.expect("the module has only begun");
+        assert!(last <= first + 512, "{first} kB, then {last} kB");
+        let text = fs::read_to_string(&log).expect("UTF-8");
+        assert!(text.len() < 512 * 1024, "{} bytes", text.len());
+        let summary = text.lines().last().expect("a line");
+        let sum = |name| field(summary, name).parse::<u64>().expect("a number");
+        // The threads' libraries ask for a little more.
+        let asked = 4 * each..4 * each + 100;
+        assert!(asked.contains(&sum("calls")), "{summary}");
+        assert!(sum("untold") > 4 * each / 3, "{summary}");
+        fs::remove_file(&log).expect("a file of the scene");
+    });
+}
+
+// Ends.
+
+#[test]
+fn without_who_answers_refused_calls_are_refused_and_nobody_hangs() {
+    in_each_container(|trial| {
+        let scene = trial.scene;
+        let work = scene.dir("work");
+        let answers = format!("{work}/answers");
+        let _ = fs::remove_file(&answers);
+        let trial = trial.again().options(&["--explain-denials"]);
+        let policy = scene.policy().rw(&work);
+        let script = "(while :; do \"$1\" sys socket 1 1 0 >>\"$0/answers\"; done) & wait";
+        let argv = ["/bin/sh", "-c", script, &work, scene.probe()];
+        let running = trial.run(&policy, &argv).start();
+        let read = || fs::read_to_string(&answers).unwrap_or_default();
+        wait_for("an answer", || read().contains("EPERM\n"));
+        let keeper = trial.keeper();
+        // The front would end all of it.
+        running.signal(libc::SIGSTOP);
+        wait_for("the front stops", || {
+            state(running.id()).is_some_and(|(state, _)| state == 'T')
+        });
+        // SAFETY: takes numbers; this process is one of this trial.
+        check(unsafe { libc::kill(keeper, libc::SIGKILL) }).expect("own process");
+        wait_for("the kernel answers", || read().contains("ENOSYS\n"));
+        assert!(!read().contains("ok"), "{}", read());
+        running.signal(libc::SIGCONT);
+        let outcome = running.finish();
+        assert_eq!(outcome.code, Some(70), "{outcome:?}");
+        trial.will_be_gone();
+
+        // In the middle of a flood.
+        let trial = trial.again();
+        let flood = scene.probe_argv("flood 3 1000000000 1");
+        let running = trial.run(&policy, &flood).start();
+        let keeper = trial.keeper();
+        // SAFETY: as above.
+        check(unsafe { libc::kill(keeper, libc::SIGKILL) }).expect("own process");
+        assert_eq!(running.finish().code, Some(70));
+        trial.will_be_gone();
+    });
+}
+
+#[test]
+fn signals_and_the_timeout_are_acted_upon_in_a_flood() {
+    in_each_container(|trial| {
+        let scene = trial.scene;
+        let flood = scene.probe_argv("flood 3 1000000000 1000");
+        let options = ["--explain-denials", "--timeout=0.3", "--grace=0.1"];
+        let timed = trial.again().options(&options);
+        assert_eq!(timed.run(&scene.policy(), &flood).run().code, Some(124));
+        timed.is_gone();
+        let trial = trial.again().options(&["--explain-denials"]);
+        let running = trial.run(&scene.policy(), &flood).start();
+        trial.module();
+        running.signal(libc::SIGTERM);
+        assert_eq!(running.finish().code, Some(128 + libc::SIGTERM));
+        trial.is_gone();
+    });
+}
+
+#[test]
+fn an_output_that_nobody_reads_changes_nothing() {
+    let pipe = || {
+        let mut ends = [0; 2];
+        // SAFETY: the kernel writes two descriptors, which are owned by what is returned.
+        unsafe {
+            check(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC)).expect("a pipe");
+            ends.map(|end| OwnedFd::from_raw_fd(end))
+        }
+    };
+    as_each(|scene| {
+        let run = |options: &[&str], output: OwnedFd| {
+            let trial = Trial::new(scene, None).options(options);
+            let argv = scene.probe_argv("flood 2 2000 1000 then fds then sys socket 1 1 0");
+            let outcome = trial.run(&scene.policy(), &argv).fd(FD, output).run();
+            trial.is_gone();
+            // Neither it nor the listener is the module's.
+            assert_eq!(outcome.success(), "ok 4000\n0 1 2\nok 3\nEPERM\n");
+        };
+        let option = format!("--explain-denials=fd:{FD}");
+
+        eprintln!("closed");
+        let [reader, writer] = pipe();
+        drop(reader);
+        run(&[&option], writer);
+
+        eprintln!("full: what is there are whole lines");
+        let [reader, writer] = pipe();
+        run(&[&option, "--json"], writer);
+        let mut text = String::new();
+        File::from(reader).read_to_string(&mut text).expect("UTF-8");
+        assert!(text.len() > 32 * 1024, "{}", text.len());
+        for line in text.lines() {
+            assert!(
+                line.starts_with("{\"event\":\"") && line.ends_with('}'),
+                "{line}"
+            );
+        }
+
+        eprintln!("a full device");
+        let full = File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("a device");
+        run(&[&option], full.into());
+
+        eprintln!("a file at its limit: a line that was cut off is ended");
+        let log = scene.path("limited");
+        let trial = Trial::new(scene, None);
+        let argv = scene.probe_argv("flood 1 100 100");
+        let option = format!("--explain-denials={log}");
+        let limited = trial.again().options(&[&option]);
+        let limit = libc::rlimit {
+            rlim_cur: 2000,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        let limited = limited.run(&scene.policy(), &argv).with(move || {
+            // SAFETY: reads one limit.
+            check(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) })
+        });
+        assert_eq!(limited.run().success(), "ok 100\n");
+        assert_eq!(fs::metadata(&log).expect("a file").len(), 2000);
+    });
+}
+
+// Where it is written.
+
+#[test]
+fn a_file_is_made_for_its_owner_and_appended_to() {
+    as_each(|scene| {
+        let log = scene.path("log");
+        for runs in 1..=2 {
+            let option = format!("--explain-denials={log}");
+            let trial = Trial::new(scene, None).options(&[&option]);
+            let argv = scene.probe_argv("sys socket 1 1 0");
+            let outcome = trial.run(&scene.policy(), &argv).run();
+            assert_eq!(
+                (outcome.success().as_str(), outcome.err.as_slice()),
+                ("EPERM\n", &b""[..])
+            );
+            let text = fs::read_to_string(&log).expect("UTF-8");
+            let calls = text
+                .lines()
+                .filter(|line| line.contains(" socket(AF_UNIX, SOCK_STREAM, 0): EPERM "));
+            assert_eq!(calls.count(), runs, "{text}");
+            assert!(
+                text.lines()
+                    .all(|line| line.starts_with("oarbank-agent: denied: ")),
+                "{text}"
+            );
+        }
+        let file = fs::metadata(&log).expect("a file");
+        assert_eq!(
+            (file.permissions().mode() & 0o777, file.uid()),
+            (0o600, scene.who.0)
+        );
+    });
+}
+
+#[test]
+fn standard_error_is_told_without_a_file() {
+    as_each(|scene| {
+        let trial = Trial::new(scene, None).options(&["--explain-denials"]);
+        let outcome = trial
+            .run(&scene.policy(), &scene.probe_argv("sys memfd_create s:x 0"))
+            .run();
+        let err = String::from_utf8(outcome.err.clone()).expect("UTF-8");
+        assert_eq!(outcome.success(), "EACCES\n");
+        let line = err
+            .lines()
+            .find(|line| line.contains("memfd_create"))
+            .expect("a line");
+        let (id, rest) = line
+            .strip_prefix("oarbank-agent: denied: ")
+            .and_then(|line| line.split_once(". "))
+            .expect("a number");
+        id.parse::<u32>().expect("a number");
+        assert!(
+            rest.starts_with(
+                "memfd_create(flags 0): EACCES (without exec_rw only with MFD_NOEXEC_SEAL: a written file must not be \
+                 executed); exec_rw would allow it; by "
+            ) && rest.ends_with(" \"probe\""),
+            "{rest}"
+        );
+    });
+}
+
+#[test]
+fn a_place_that_cannot_be_written_ends_the_launch() {
+    as_each(|scene| {
+        let (directory, dangling) = (scene.dir("d"), scene.path("dangling"));
+        if fs::symlink_metadata(&dangling).is_err() {
+            scene.symlink("/etc/made-by-a-module", "dangling");
+            scene.symlink(&directory, "linked");
+        }
+        let fifo = CString::new(scene.path("fifo")).expect("no NUL");
+        // SAFETY: the path ends in a zero byte.
+        let _ = unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) };
+        scene.give(fifo.to_str().expect("text"));
+        let run = |place: &str| {
+            let option = format!("--explain-denials={place}");
+            let trial = Trial::new(scene, None).options(&[&option]);
+            let ran = scene.path("d/ran");
+            let script = format!("echo >{ran}");
+            let argv = ["/bin/sh", "-c", &script];
+            let outcome = trial.run(&Policy::new().rw(&directory), &argv).run();
+            trial.is_gone();
+            assert!(!written(&ran), "{place}");
+            outcome
+        };
+        run(&format!("{directory}/no/log")).refused(70, "output", &["d/no/log", "ENOENT"]);
+        run(&directory).refused(70, "output", &["/d\"", "EISDIR"]);
+        run(&dangling).refused(70, "output", &["dangling", "ELOOP", "symbolic link"]);
+        run(&scene.path("linked/log")).refused(70, "output", &["linked/log", "ELOOP"]);
+        run(fifo.to_str().expect("text")).refused(70, "output", &["fifo", "ENXIO"]);
+        run("fd:499").refused(70, "output", &["--explain-denials", "EBADF"]);
+        for place in ["", "fd:", "fd:2", "fd:x", "fd:-1"] {
+            run(place).refused(64, "usage", &[]);
+        }
+        let policy = scene.policy_file("{}");
+        let json = scene
+            .launcher(&["sandbox-run", "--json", &policy, "--", "/bin/true"])
+            .run();
+        json.refused(64, "usage", &["--json", "--explain-denials"]);
+        // A descriptor is the module's or the launcher's.
+        let option = format!("--explain-denials=fd:{FD}");
+        let trial = Trial::new(scene, None).options(&[&option]);
+        let null = File::open("/dev/null").expect("a device");
+        let run = trial
+            .run(&scene.policy(), &scene.probe_argv("sys getpid"))
+            .fd(FD, null);
+        let outcome = run.env("OARBANK_X", format!("fd:{FD}")).run();
+        outcome.refused(70, "output", &["--explain-denials", "OARBANK_"]);
+    });
+}
+
+#[test]
+fn who_is_looked_after_already_is_told_so() {
+    as_each(|scene| {
+        let trial = Trial::new(scene, None).options(&["--explain-denials"]);
+        let argv = scene.probe_argv("sys getpid");
+        // The supervisor of another ABI is a listener.
+        let mut outcome = None;
+        with_abi(Ok(landlock_abi() as u32), || {
+            outcome = Some(trial.run(&scene.policy(), &argv).run())
+        });
+        let outcome = outcome.expect("it was run");
+        let err = String::from_utf8_lossy(&outcome.err);
+        assert_eq!(outcome.code, Some(70), "{outcome:?}");
+        let last = err.lines().last().expect("a line");
+        assert!(
+            last.starts_with("oarbank-agent: seccomp: ")
+                && last.contains("EBUSY (this process has a listener already"),
+            "{err}"
+        );
+        trial.is_gone();
+    });
+}
+
+// What a module writes into its name.
+
+#[test]
+fn what_a_module_calls_itself_is_made_harmless() {
+    const NAME: &str = "\u{1b}[2J\"\\\u{9b}\u{202e}'";
+    as_each(|scene| {
+        let steps = format!("sys prctl 15 s:{NAME} then sys socket 1 1 0");
+        let argv = scene.probe_argv(&steps);
+        let explained = explain(scene, &scene.policy(), &steps);
+        let line = explained
+            .lines
+            .iter()
+            .find(|line| line.contains("socket("))
+            .expect("a line");
+        assert!(
+            line.contains("\"process\":\"\\u001b[2J\\\"\\\\\\\\"),
+            "{line}"
+        );
+        let trial = Trial::new(scene, None).options(&["--explain-denials"]);
+        let outcome = trial.run(&scene.policy(), &argv).run();
+        let err = String::from_utf8(outcome.err.clone()).expect("UTF-8");
+        let odd = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
+        assert!(!err.contains(odd), "{err:?}");
+        assert!(err.contains("\\u{1b}[2J"), "{err:?}");
+        if is_here("/usr/bin/python3") {
+            let check = "import json, sys\nfor line in sys.stdin: json.loads(line)";
+            let python = scene.plain(&["/usr/bin/python3", "-c", check]);
+            python.input(explained.lines.join("\n")).run().success();
+        }
+    });
+}
