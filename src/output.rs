@@ -110,14 +110,25 @@ impl Serialize for Shown<'_> {
     }
 }
 
-/// Bytes as text, as a JSON string; what is not UTF-8 becomes U+FFFD.
+/// Bytes as text, as a JSON string; what is not UTF-8, and what a terminal might act on and JSON does not escape, becomes
+/// U+FFFD.
 #[derive(Clone, Copy)]
 pub struct Text<'a>(pub &'a [u8]);
 
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
-            f.write_str(chunk.valid())?;
+            for c in chunk.valid().chars() {
+                f.write_char(match c {
+                    // DEL and C1, and what turns the direction of writing.
+                    '\u{7f}'..='\u{9f}'
+                    | '\u{200e}'
+                    | '\u{200f}'
+                    | '\u{202a}'..='\u{202e}'
+                    | '\u{2066}'..='\u{2069}' => char::REPLACEMENT_CHARACTER,
+                    c => c,
+                })?;
+            }
             if !chunk.invalid().is_empty() {
                 f.write_char(char::REPLACEMENT_CHARACTER)?;
             }

@@ -21,6 +21,13 @@ use support::{
 /// Where the tests put descriptors; see `Run::fd`.
 const FD: i32 = 500;
 
+/// Where it is said, not yet there.
+fn log(scene: &Scene) -> String {
+    let log = scene.dir("log") + "/denials";
+    let _ = fs::remove_file(&log);
+    log
+}
+
 /// What a run of the probe was, and what was said of it.
 struct Explained {
     outcome: Outcome,
@@ -31,8 +38,7 @@ impl Explained {
     /// In JSON, into a file.
     fn of(trial: &Trial<'_>, policy: &Policy, argv: &[&str]) -> Self {
         let scene = trial.scene;
-        let log = scene.path("denials");
-        let _ = fs::remove_file(&log);
+        let log = log(scene);
         let option = format!("--explain-denials={log}");
         let trial = trial.again().options(&[&option, "--json"]);
         let outcome = trial.run(policy, argv).run();
@@ -356,7 +362,7 @@ fn a_flood_of_refused_calls_is_answered_counted_and_bounded() {
         None => 250_000,
     };
     as_each(|scene| {
-        let log = scene.path("flood");
+        let log = log(scene);
         let option = format!("--explain-denials={log}");
         let trial = Trial::new(scene, None).options(&[&option, "--json"]);
         // More kinds than are told apart.
@@ -503,7 +509,7 @@ fn an_output_that_nobody_reads_changes_nothing() {
         run(&[&option], full.into());
 
         eprintln!("a file at its limit: a line that was cut off is ended");
-        let log = scene.path("limited");
+        let log = log(scene);
         let trial = Trial::new(scene, None);
         let argv = scene.probe_argv("flood 1 100 100");
         let option = format!("--explain-denials={log}");
@@ -526,7 +532,7 @@ fn an_output_that_nobody_reads_changes_nothing() {
 #[test]
 fn a_file_is_made_for_its_owner_and_appended_to() {
     as_each(|scene| {
-        let log = scene.path("log");
+        let log = log(scene);
         for runs in 1..=2 {
             let option = format!("--explain-denials={log}");
             let trial = Trial::new(scene, None).options(&[&option]);
@@ -670,7 +676,7 @@ fn what_a_module_calls_itself_is_made_harmless() {
             .find(|line| line.contains("socket("))
             .expect("a line");
         assert!(
-            line.contains("\"process\":\"\\u001b[2J\\\"\\\\\\\\"),
+            line.contains("\"process\":\"\\u001B[2J\\\"\\\\\\\\\u{fffd}\u{fffd}'\""),
             "{line}"
         );
         let trial = Trial::new(scene, None).options(&["--explain-denials"]);

@@ -149,12 +149,12 @@ mod tests {
     fn every_event_is_one_object() {
         let started = Event::Started {
             pid: 7,
-            cgroup: Some(Text(b"/a \"\n\xff")),
+            cgroup: Some(Text("/a \"\n\u{9b}\u{202e}é".as_bytes())),
             reason: None,
         };
         assert_eq!(
             json(&started),
-            "{\"event\":\"started\",\"pid\":7,\"cgroup\":\"/a \\\"\\n\u{fffd}\",\"reason\":null}"
+            "{\"event\":\"started\",\"pid\":7,\"cgroup\":\"/a \\\"\\n\u{fffd}\u{fffd}é\",\"reason\":null}"
         );
         let usage = Usage {
             cpu_usec: 12,
