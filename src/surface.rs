@@ -188,6 +188,23 @@ pub const OTHERS: &[Row] = &[
         ],
     },
     Row {
+        name: "denials",
+        why: "sandbox-run --explain-denials: refused calls are received and answered (ioctl on the filter's listener), the kernel's audit is read (netlink), lines are written without waiting",
+        calls: &[
+            any("bind", &[]),
+            any("ioctl", &[]),
+            any("ppoll", &[]),
+            any("pwritev2", &[]),
+            any("recvfrom", &[]),
+            any("recvmsg", &[]),
+            any("sendmsg", &[]),
+            any("sendto", &[]),
+            any("signalfd4", &[]),
+            any("socket", &[]),
+            any("socketpair", &[]),
+        ],
+    },
+    Row {
         name: "probes",
         why: "what sandbox-report tries, in confined children, and with which kernel",
         calls: &[

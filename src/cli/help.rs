@@ -84,10 +84,9 @@ Options:
   --cgroup none        no cgroup
   --cgroup DIR         a leaf of this cgroup
   --status-fd N        descriptor N (above 2) is told what happens, in JSON lines
-  --explain-denials[=FILE|=fd:N]
-                       what was denied, why, and which field of the policy would
-                       allow it, is appended to FILE, or told to descriptor N
-                       (above 2) or standard error
+  --explain-denials    what was denied, why, and which field of the policy would
+                       allow it is told on standard error; =FILE appends it to a
+                       file, =fd:N tells descriptor N (above 2)
   --json               with --explain-denials: in JSON lines
 
 TERM, INT, HUP and QUIT are passed on to the process group and start --grace; TSTP
