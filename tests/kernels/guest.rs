@@ -70,8 +70,17 @@ const fn guest(system: System, version: &'static str, landlock: Landlock) -> Gue
     }
 }
 
+/// With the kernel's audit.
+const fn audited(system: System, version: &'static str, landlock: Landlock) -> Guest {
+    Guest {
+        more: "audit=1 OARBANK_AUDIT=on",
+        suites: suites::AUDITED,
+        ..guest(system, version, landlock)
+    }
+}
+
 /// The newest first: what takes longest begins first. `fetch.sh` is told these versions. A later kernel is one more line.
-pub(crate) const GUESTS: [Guest; 13] = [
+pub(crate) const GUESTS: [Guest; 16] = [
     Guest {
         suites: suites::ONCE,
         ..guest(System::Amd64, "7.3", Landlock::Abi(11))
@@ -83,6 +92,9 @@ pub(crate) const GUESTS: [Guest; 13] = [
     guest(System::Amd64, "6.18", Landlock::Abi(7)),
     guest(System::Amd64, "6.12", Landlock::Abi(6)),
     guest(System::Arm64, "7.3", Landlock::Abi(11)),
+    audited(System::Amd64, "7.3", Landlock::Abi(11)),
+    audited(System::Amd64, "6.18", Landlock::Abi(7)),
+    audited(System::Arm64, "7.3", Landlock::Abi(11)),
     Guest {
         suites: suites::SYSTEMD,
         ..guest(System::Systemd, "7.3", Landlock::Abi(11))

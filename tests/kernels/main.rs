@@ -35,7 +35,7 @@ const LIMIT: u64 = 300;
 const AT_ONCE: usize = 2;
 
 #[test]
-#[ignore = "fetches 360 MB and boots thirteen guests"]
+#[ignore = "fetches 360 MB and boots sixteen guests"]
 fn the_suites_hold_on_every_kernel() {
     let only = std::env::var("OARBANK_ONLY").unwrap_or_default();
     let is_meant = |guest: &&Guest| only.split(',').any(|part| guest.to_string().contains(part));

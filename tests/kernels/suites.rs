@@ -14,6 +14,7 @@ pub(crate) const ALL: &[&str] = &[
     "escapes",
     "launch",
     "limits",
+    "records",
 ];
 
 /// Of these what an ABI of Landlock makes a difference for.
@@ -23,14 +24,17 @@ pub(crate) const LANDLOCK: &[&str] = &["check", "grants", "escapes", "launch"];
 /// the kernel.
 pub(crate) const ONCE: &[&str] = &["run", "policy"];
 
+/// What runs where the kernel's audit is on.
+pub(crate) const AUDITED: &[&str] = &["explain", "records"];
+
 /// What runs under systemd.
 pub(crate) const SYSTEMD: &[&str] = &["systemd"];
 
 /// What is built for a guest: all of it on one architecture, and on the other what runs there.
 pub(crate) fn built(system: System) -> impl Iterator<Item = &'static str> {
     let lists = match system {
-        System::Arm64 => [ALL, &[], &[]],
-        System::Amd64 | System::Systemd => [ALL, ONCE, SYSTEMD],
+        System::Arm64 => [ALL, AUDITED, &[], &[]],
+        System::Amd64 | System::Systemd => [ALL, AUDITED, ONCE, SYSTEMD],
     };
     lists.into_iter().flatten().copied()
 }

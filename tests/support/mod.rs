@@ -6,6 +6,7 @@
 // Each suite uses a part.
 #![allow(dead_code, unused_imports)]
 
+mod explained;
 pub(crate) mod other_abi;
 mod policy;
 mod run;
@@ -13,6 +14,7 @@ mod scene;
 mod supervised;
 mod temp;
 
+pub(crate) use explained::{Explained, explain, log};
 pub(crate) use policy::Policy;
 pub(crate) use run::{Outcome, Run, Running, check};
 pub(crate) use scene::{Process, Scene, Who, as_each, as_root, assert_lines};
