@@ -25,8 +25,8 @@ impl Display for Reason {
     }
 }
 
-/// The first pid namespace (`PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`), whose numbers the records have.
-const FIRST_PIDS: u64 = 0xefff_fffc;
+/// The first pid namespace, whose numbers the records have (`PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`).
+const FIRST_PIDS: &[u8] = b"pid:[4026531836]";
 
 /// The records, and what is doubtful of them.
 pub(super) fn records(abi: Abi) -> Result<(OwnedFd, Option<Reason>), Reason> {
@@ -43,14 +43,16 @@ pub(super) fn records(abi: Abi) -> Result<(OwnedFd, Option<Reason>), Reason> {
         ),
         errno => Reason::Call(errno, "the kernel's audit can't be read"),
     })?;
-    let inode = |path| fs::stat_path(path).map(|stat| stat.st_ino);
-    if inode(c"/proc/self/ns/pid") != Ok(FIRST_PIDS) {
+    let (mut own, mut first) = ([0; 40], [0; 40]);
+    if fs::read_link_start(c"/proc/self/ns/pid", &mut own) != Ok(FIRST_PIDS) {
         return Err(Reason::Fact(
             "the kernel's audit numbers processes as the first pid namespace does, and this is another",
         ));
     }
+    let own = fs::read_link_start(c"/proc/self/ns/net", &mut own);
+    let first = fs::read_link_start(c"/proc/1/ns/net", &mut first);
     // Who may not look at process 1 is told nothing of it.
-    if let (Ok(own), Ok(first)) = (inode(c"/proc/self/ns/net"), inode(c"/proc/1/ns/net"))
+    if let (Ok(own), Ok(first)) = (own, first)
         && own != first
     {
         return Err(Reason::Fact(

@@ -36,7 +36,11 @@ impl Built {
             build
         };
         let mut test = for_guest(&["test", "--no-run"]);
-        test.args(suites::built(system).flat_map(|suite| ["--test", suite]));
+        test.args(
+            suites::built(system)
+                .iter()
+                .flat_map(|suite| ["--test", suite]),
+        );
         let mut executables = executables(&mut test);
         // Not by the same command: named there, it would be built as a test of its own.
         let probe = for_guest(&["build", "--example", "probe"]);

@@ -73,7 +73,6 @@ const fn guest(system: System, version: &'static str, landlock: Landlock) -> Gue
 /// With the kernel's audit.
 const fn audited(system: System, version: &'static str, landlock: Landlock) -> Guest {
     Guest {
-        more: "audit=1 OARBANK_AUDIT=on",
         suites: suites::AUDITED,
         ..guest(system, version, landlock)
     }
@@ -117,8 +116,10 @@ impl fmt::Display for Guest {
             System::Arm64 => write!(out, " arm64")?,
             System::Systemd => write!(out, " systemd")?,
         }
-        if self.suites == suites::ONCE {
-            write!(out, " once")?;
+        match self.suites {
+            suites::ONCE => write!(out, " once")?,
+            suites::AUDITED => write!(out, " audit")?,
+            _ => {}
         }
         match self.more {
             "" => Ok(()),
@@ -140,7 +141,7 @@ const ARM64: &str = "-M virt -cpu cortex-a53";
 
 /// What is turned off only costs time: records of each denial, clearing of memory; and of the functions that are not called
 /// at boot: certificates, random numbers of another kind, self tests.
-const COMMAND_LINE: &str = "panic=-1 quiet loglevel=1 acpi=off audit=0 apparmor=0 init_on_alloc=0 cryptomgr.notests nokaslr mitigations=off initcall_blacklist=\
+const COMMAND_LINE: &str = "panic=-1 quiet loglevel=1 acpi=off apparmor=0 init_on_alloc=0 cryptomgr.notests nokaslr mitigations=off initcall_blacklist=\
     load_system_certificate_list,jent_mod_init,bpf_tcp_ca_kfunc_init,bpf_dummy_struct_ops_init,crypto_kdf108_init";
 
 impl Guest {
@@ -169,9 +170,14 @@ impl Guest {
             }
             _ => "",
         };
+        // Once off it stays so, whatever comes after.
+        let audit = match self.suites {
+            suites::AUDITED => "audit=1 OARBANK_AUDIT=on",
+            _ => "audit=0",
+        };
         // The kernel makes what it does not know an environment variable of the first process.
         let append = format!(
-            "console={console} {COMMAND_LINE} {} {init} OARBANK_EMULATED=1 \"OARBANK_SUITES={}\" \"OARBANK_LEFT_OUT={}\"",
+            "console={console} {COMMAND_LINE} {audit} {} {init} OARBANK_EMULATED=1 \"OARBANK_SUITES={}\" \"OARBANK_LEFT_OUT={}\"",
             self.more,
             self.suites.join(" "),
             left_out.join(" ")

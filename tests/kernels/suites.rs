@@ -1,5 +1,7 @@
 //! What runs where.
 
+use std::collections::BTreeSet;
+
 use crate::guest::System;
 
 /// What runs under a Landlock that launches nothing.
@@ -31,12 +33,12 @@ pub(crate) const AUDITED: &[&str] = &["explain", "records"];
 pub(crate) const SYSTEMD: &[&str] = &["systemd"];
 
 /// What is built for a guest: all of it on one architecture, and on the other what runs there.
-pub(crate) fn built(system: System) -> impl Iterator<Item = &'static str> {
+pub(crate) fn built(system: System) -> BTreeSet<&'static str> {
     let lists = match system {
         System::Arm64 => [ALL, AUDITED, &[], &[]],
         System::Amd64 | System::Systemd => [ALL, AUDITED, ONCE, SYSTEMD],
     };
-    lists.into_iter().flatten().copied()
+    lists.into_iter().flatten().copied().collect()
 }
 
 /// Tests that take more than a thousand launches, too many for an emulator. Those of links are about the launcher's own
