@@ -281,6 +281,24 @@ fn only_what_its_own_module_was_denied_is_told() {
 }
 
 #[test]
+fn a_module_that_confines_itself_further_is_told_what_this_sandbox_denies() {
+    as_root(|scene| {
+        if !are_seen_or_skipped(scene) {
+            return;
+        }
+        let (file, place) = (secret(scene, "secret"), scene.dir("place"));
+        let steps = format!(
+            "sys landlock_create_ruleset u64:4 8 0 then sys 446 $ 0 then read {file} then list {place}"
+        );
+        let explained = explain(scene, &scene.policy(), &steps);
+        let answers = explained.outcome.success();
+        assert!(answers.ends_with("ok 0\nEACCES\nEACCES\n"), "{answers}");
+        let told = accesses(&explained);
+        assert!(told.iter().any(|[_, path, _]| *path == place), "{told:?}");
+    });
+}
+
+#[test]
 fn what_cannot_be_read_is_not_logged_and_said_so() {
     as_root(|scene| {
         if !are_seen_or_skipped(scene) {

@@ -62,6 +62,8 @@ pub struct Memory {
     kinds: Kinds,
     message: [u8; MESSAGE],
     path: [u8; KEPT],
+    /// What was denied by domains that may turn out to be the module's.
+    pending: Vec<Pending, PENDING>,
 }
 
 impl Memory {
@@ -74,6 +76,7 @@ impl Memory {
             },
             message: [0; MESSAGE],
             path: [0; KEPT],
+            pending: Vec::new(),
         }
     }
 }
@@ -137,29 +140,10 @@ impl Sums {
     }
 }
 
-/// Where what Landlock denies is read.
-enum Audit {
-    /// Nowhere.
-    Unseen,
-    /// Until the module's domain is known: what was denied meanwhile.
-    Looking(OwnedFd, Vec<Pending, PENDING>),
-    /// The module's domain.
-    Domain(OwnedFd, u64),
-}
-
 /// An access that some domain has denied.
 struct Pending {
     domain: u64,
     denied: Vec<u8, KEPT>,
-}
-
-impl Audit {
-    fn socket(&self) -> Option<&OwnedFd> {
-        match self {
-            Audit::Unseen => None,
-            Audit::Looking(socket, _) | Audit::Domain(socket, _) => Some(socket),
-        }
-    }
 }
 
 /// Explains what a module is denied.
@@ -170,7 +154,10 @@ pub struct Explain<'m> {
     signals: OwnedFd,
     listener: Option<OwnedFd>,
     leader: i32,
-    audit: Audit,
+    /// What Landlock denies, where that is seen.
+    records: Option<OwnedFd>,
+    /// The module's domain, once it is known: the oldest that its leader has made.
+    domain: Option<u64>,
     sums: Sums,
     memory: &'m mut Memory,
 }
@@ -191,7 +178,8 @@ impl<'m> Explain<'m> {
             signals: signal::descriptor(acted).map_err(failed("signalfd4"))?,
             listener: None,
             leader: 0,
-            audit: Audit::Unseen,
+            records: None,
+            domain: None,
             sums: Sums::default(),
             memory,
         })
@@ -199,12 +187,12 @@ impl<'m> Explain<'m> {
 
     /// Looks whether what Landlock denies can be seen, with this ABI. False: the kernel need not log it, and why is said.
     pub fn look_for_records(&mut self, abi: Abi) -> bool {
-        let (audit, reason) = match audit::records(abi) {
-            Ok((socket, doubt)) => (Audit::Looking(socket, Vec::new()), doubt),
-            Err(reason) => (Audit::Unseen, Some(reason)),
+        let (records, reason) = match audit::records(abi) {
+            Ok((socket, doubt)) => (Some(socket), doubt),
+            Err(reason) => (None, Some(reason)),
         };
-        self.audit = audit;
-        let seen = self.audit.socket().is_some();
+        let seen = records.is_some();
+        self.records = records;
         if let Some(reason) = reason {
             self.output.say(&Event::Files {
                 seen,
@@ -227,7 +215,7 @@ impl<'m> Explain<'m> {
         let waiting = [
             Some(self.signals.as_fd()),
             self.listener.as_ref().map(AsFd::as_fd),
-            self.audit.socket().map(AsFd::as_fd),
+            self.records.as_ref().map(AsFd::as_fd),
         ];
         let [signal, call, record] = poll::read(waiting, nanoseconds).map_err(failed("poll"))?;
         if signal != Ready::No {
@@ -288,13 +276,14 @@ impl<'m> Explain<'m> {
     /// Reads what the kernel has logged.
     fn read_records(&mut self) {
         for _ in 0..AT_ONCE {
-            let Some(socket) = self.audit.socket() else {
+            let Some(socket) = &self.records else {
                 return;
             };
             let Memory {
                 kinds,
                 message,
                 path,
+                pending,
             } = &mut *self.memory;
             let record = match net::receive_message(socket, message) {
                 Ok(None) => return,
@@ -323,13 +312,13 @@ impl<'m> Explain<'m> {
                     self.output.say(&said(Some(Text(b"too long for a line"))));
                 }
             };
-            match (record, &mut self.audit) {
-                (Some(Record::Access { domain, denied }), Audit::Domain(_, own)) => {
-                    if domain == *own {
-                        tell(denied);
-                    }
+            // Domains are numbered upwards; one that a module makes for itself is younger than its own.
+            let may_be_own = |domain| self.domain.is_none_or(|own| domain < own);
+            match record {
+                Some(Record::Access { domain, denied }) if self.domain == Some(domain) => {
+                    tell(denied);
                 }
-                (Some(Record::Access { domain, denied }), Audit::Looking(_, pending)) => {
+                Some(Record::Access { domain, denied }) if may_be_own(domain) => {
                     if pending.is_full() {
                         pending.remove(0);
                     }
@@ -337,17 +326,13 @@ impl<'m> Explain<'m> {
                     // There is room now.
                     let _ = pending.push(Pending { domain, denied });
                 }
-                (Some(Record::Domain { domain, creator }), Audit::Looking(_, pending))
-                    if creator == self.leader =>
+                Some(Record::Domain { domain, creator })
+                    if creator == self.leader && may_be_own(domain) =>
                 {
                     for pending in pending.iter().filter(|pending| pending.domain == domain) {
                         tell(&pending.denied);
                     }
-                    if let Audit::Looking(socket, _) =
-                        core::mem::replace(&mut self.audit, Audit::Unseen)
-                    {
-                        self.audit = Audit::Domain(socket, domain);
-                    }
+                    self.domain = Some(domain);
                 }
                 _ => {}
             }
@@ -358,7 +343,7 @@ impl<'m> Explain<'m> {
     pub fn finish(mut self) {
         // A bound, for a host whose audit never rests.
         for _ in 0..AT_ONCE {
-            let socket = self.audit.socket().map(AsFd::as_fd);
+            let socket = self.records.as_ref().map(AsFd::as_fd);
             match poll::read([socket], Some(LATE)) {
                 Ok([Ready::Something]) => self.read_records(),
                 _ => break,

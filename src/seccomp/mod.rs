@@ -32,7 +32,7 @@ pub fn apply(mode: Mode) -> Result<(), Error<'static>> {
 }
 
 /// Installs it with each error that it answers replaced by a question to the listener, which must give that error
-/// ([`crate::bpf::run`]); whoever closes the listener lets the kernel answer ENOSYS.
+/// (`bpf::run`); whoever closes the listener lets the kernel answer ENOSYS.
 #[inline(never)]
 pub fn apply_with_listener(mode: Mode) -> Result<OwnedFd, Error<'static>> {
     const CALL: &str = "seccomp(SECCOMP_FILTER_FLAG_NEW_LISTENER)";
