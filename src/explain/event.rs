@@ -247,3 +247,131 @@ impl Write for Bytes<'_> {
             .map_err(|_| fmt::Error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::String;
+
+    fn written(event: &Event<'_>, json: bool) -> Option<String> {
+        let line = line(event, json)?;
+        Some(String::from_utf8(line.to_vec()).expect("UTF-8"))
+    }
+
+    fn access<'a>(denied: &'a Denied<'a>) -> Event<'a> {
+        Event::Access {
+            id: 7,
+            rights: denied.rights,
+            path: denied.path.map(Text),
+            port: denied.port,
+            pid: denied.process,
+            grants: Fields(denied),
+        }
+    }
+
+    #[test]
+    fn an_access_is_said_with_its_object_and_the_fields_that_grant_it() {
+        let mut denied = Denied {
+            rights: "fs.read_file",
+            path: Some(b"/a \"\\\x1b\x07\xff\n\xc2\x9b"),
+            port: None,
+            process: None,
+        };
+        assert_eq!(
+            written(&access(&denied), true).as_deref(),
+            Some(
+                "{\"event\":\"access\",\"id\":7,\"rights\":\"fs.read_file\",\
+                 \"path\":\"/a \\\"\\\\\\u001B\\u0007\u{fffd}\\n\u{fffd}\",\
+                 \"port\":null,\"pid\":null,\"grants\":[\"rd\",\"ro\",\"rw\"]}\n"
+            )
+        );
+        assert_eq!(
+            written(&access(&denied), false).as_deref(),
+            Some(
+                "oarbank-agent: denied: 7. fs.read_file on \"/a \\\"\\\\\\u{1b}\\u{7}\\xff\\n\\u{9b}\"; \
+                 rd or ro or rw would grant it\n"
+            )
+        );
+        denied.path = None;
+        for (rights, port, process, expected) in [
+            (
+                "net.connect_tcp",
+                Some(80),
+                None,
+                "net.connect_tcp port 80; proxy_port would grant it",
+            ),
+            (
+                "scope.signal",
+                None,
+                Some(9),
+                "scope.signal on process 9; no field grants it",
+            ),
+        ] {
+            let denied = Denied {
+                rights,
+                port,
+                process,
+                ..denied
+            };
+            let expected = std::format!("oarbank-agent: denied: 7. {expected}\n");
+            assert_eq!(written(&access(&denied), false), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_line_is_whole_or_not_said() {
+        // With every letter written as six, and as ten.
+        for (json, letter, fits) in [(true, 1, 600), (false, 0x7f, 600)] {
+            let path = [letter; LINE];
+            let said = |length: usize| {
+                let denied = Denied {
+                    rights: "fs.read_file",
+                    path: path.get(..length),
+                    port: None,
+                    process: None,
+                };
+                written(&access(&denied), json)
+            };
+            let ends = if json { "]}\n" } else { "grant it\n" };
+            let longest = (0..LINE)
+                .take_while(|&length| said(length).is_some())
+                .last();
+            let longest = longest.expect("an empty path fits");
+            assert!(longest > fits, "{longest}");
+            assert!(said(longest).is_some_and(|line| line.len() <= LINE && line.ends_with(ends)));
+            assert!(
+                (longest + 5..LINE)
+                    .step_by(50)
+                    .all(|length| said(length).is_none())
+            );
+        }
+    }
+
+    #[test]
+    fn the_sums_are_said_as_far_as_there_is_something_to_say() {
+        let summary = |untold, lost_lines, lost_records| Event::Summary {
+            calls: 3,
+            accesses: 2,
+            untold,
+            lost_lines,
+            lost_records,
+        };
+        assert_eq!(
+            written(&summary(0, 0, 0), false).as_deref(),
+            Some("oarbank-agent: denied: 3 calls, 2 accesses in all\n")
+        );
+        assert_eq!(
+            written(&summary(1, 4, 5), false).as_deref(),
+            Some(
+                "oarbank-agent: denied: 3 calls, 2 accesses in all, 1 of them of more kinds than are told; \
+                 4 lines could not be written; records of the kernel were lost 5 times\n"
+            )
+        );
+        assert_eq!(
+            written(&summary(1, 4, 5), true).as_deref(),
+            Some(
+                "{\"event\":\"summary\",\"calls\":3,\"accesses\":2,\"untold\":1,\"lost_lines\":4,\"lost_records\":5}\n"
+            )
+        );
+    }
+}
