@@ -24,7 +24,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 use build::Built;
-use guest::{GUESTS, Guest, System};
+use guest::{GUESTS, Guest, Landlock, System};
 use results::Results;
 use support::other_abi::with_abi;
 
@@ -146,6 +146,38 @@ fn the_suites_hold_under_every_other_abi() {
         );
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The initramfs that `dist/initramfs.sh` makes: its first process mounts what a host has and becomes the program.
+#[test]
+#[ignore = "boots a guest"]
+fn the_initramfs_of_dist_starts_a_confined_program() {
+    const SCRIPT: &str = "grep NoNewPrivs /proc/self/status; echo a >/work/a && cat /work/a; echo a >/tmp/a || echo refused; sleep 1";
+    let guest = GUESTS
+        .iter()
+        .find(|guest| guest.landlock == Landlock::Abi(7))
+        .expect("one of the list");
+    let cache = fetch(&[guest]);
+    let built = Built::new(System::Amd64, &cache);
+    let directory = support::TempDir::new();
+    let (policy, archive) = ["policy.json", "initramfs"]
+        .map(|name| directory.path().join(name))
+        .into();
+    fs::write(&policy, r#"{"rw": ["/work"]}"#).expect("own file");
+    let mut make = Command::new("dist/initramfs.sh");
+    make.arg(built.path("oarbank-agent"))
+        .arg(&policy)
+        .arg(cache.join("emulator/usr/bin/busybox"))
+        .arg(&archive)
+        .args(["/bin/sh", "-c", SCRIPT]);
+    assert!(make.status().expect("bash").success());
+    let (console, failed) = guest.boot(&cache, &archive, &[], LIMIT);
+    assert_eq!(failed, None, "{console}");
+    assert!(
+        console.contains("NoNewPrivs:\t1\na\n") && console.contains("\nrefused\n"),
+        "{console}"
+    );
+    println!("the initramfs of dist, Linux {}: confined", guest.version);
 }
 
 /// Runs the suites in a guest and says how that went.
