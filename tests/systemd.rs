@@ -275,3 +275,64 @@ fn an_agent_that_stays_beside_its_modules_has_a_subgroup() {
         }
     }
 }
+
+#[test]
+fn the_unit_of_dist_runs_a_module_as_a_user_of_its_own() {
+    if !systemd_is_here() {
+        return;
+    }
+    const UNIT: &str = "/run/systemd/system/oarbank-module@.service";
+    const NAME: &str = "oarbank-module@sample";
+    const STATE: &str = "/var/lib/oarbank/sample";
+    let mode = |path: &str, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("own file");
+    };
+    fs::write(
+        UNIT,
+        include_str!("../dist/systemd/oarbank-module@.service"),
+    )
+    .expect("a unit");
+    // A guest starts with less than what a unit waits for.
+    fs::create_dir_all(format!("{UNIT}.d")).expect("a folder");
+    let less = "[Unit]\nDefaultDependencies=no\n";
+    fs::write(format!("{UNIT}.d/guest.conf"), less).expect("a unit");
+    fs::copy(
+        env!("CARGO_BIN_EXE_oarbank-agent"),
+        "/usr/bin/oarbank-agent",
+    )
+    .expect("a copy");
+    mode("/usr/bin/oarbank-agent", 0o755);
+    fs::create_dir_all("/etc/oarbank").expect("a folder");
+    fs::create_dir_all("/srv/oarbank/sample").expect("a folder");
+    let policy = format!(r#"{{"ro": ["/srv/oarbank/sample"], "rw": ["{STATE}"]}}"#);
+    fs::write("/etc/oarbank/sample.json", policy).expect("a policy");
+    let program = "#!/bin/sh\nid -u >user\ngrep NoNewPrivs /proc/self/status >status\n\
+        echo no >/var/tmp/other || echo refused >status2\ncat /proc/self/cgroup >cgroup\n\
+        while ! [ -e go ]; do sleep 0.05; done\nexit 3\n";
+    fs::write("/srv/oarbank/sample/run", program).expect("a program");
+    mode("/srv/oarbank/sample/run", 0o755);
+    let read = |name: &str| fs::read_to_string(format!("{STATE}/{name}")).unwrap_or_default();
+    systemctl(&["start", NAME]);
+    wait_for("the module runs", || read("cgroup").ends_with('\n'));
+    assert_ne!(read("user").trim(), "0");
+    assert_eq!(read("status"), "NoNewPrivs:\t1\n");
+    assert_eq!(read("status2"), "refused\n");
+    // Its leaf, in the cgroup of the unit, with the limits of the unit.
+    let leaf = read("cgroup");
+    let leaf = leaf.trim().strip_prefix("0::").expect("cgroup v2");
+    assert!(
+        leaf.contains("/oarbank-module@sample.service/oarbank-"),
+        "{leaf}"
+    );
+    let limit = |name: &str| fs::read_to_string(format!("/sys/fs/cgroup{leaf}/{name}"));
+    assert_eq!(limit("memory.max").expect("a limit"), "536870912\n");
+    assert_eq!(limit("pids.max").expect("a limit"), "256\n");
+    // Its exit code is the unit's, which is started again for it, but not for 70.
+    fs::write("/etc/oarbank/sample.json", "{").expect("a policy");
+    fs::write(format!("{STATE}/go"), "").expect("own file");
+    wait_for("the unit fails", || {
+        systemctl(&["show", "-P", "ExecMainStatus", NAME]) == "70"
+            && systemctl(&["show", "-P", "ActiveState", NAME]) == "failed"
+    });
+    assert_eq!(systemctl(&["show", "-P", "NRestarts", NAME]), "1");
+}
