@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use oarbank_agent::seccomp::call::{Answer, Verdict};
@@ -397,6 +397,23 @@ fn signals_and_the_timeout_are_acted_upon_in_a_flood() {
     });
 }
 
+/// A terminal, and the end that programs have.
+fn terminal() -> (File, OwnedFd) {
+    let terminal = File::options().read(true).write(true).open("/dev/ptmx");
+    let terminal = terminal.expect("a terminal");
+    let unlocked = 0;
+    // SAFETY: the kernel reads a number; the second answer is a descriptor that nobody else owns.
+    let its_end = unsafe {
+        let number = terminal.as_raw_fd();
+        check(libc::ioctl(number, libc::TIOCSPTLCK, &raw const unlocked)).expect("unlocked");
+        let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+        let its_end = libc::ioctl(number, libc::TIOCGPTPEER, flags);
+        check(its_end).expect("its end");
+        OwnedFd::from_raw_fd(its_end)
+    };
+    (terminal, its_end)
+}
+
 #[test]
 fn an_output_that_nobody_reads_changes_nothing() {
     let pipe = || {
@@ -436,6 +453,13 @@ fn an_output_that_nobody_reads_changes_nothing() {
             );
         }
 
+        eprintln!("a terminal that is full, which knows no write that does not wait");
+        let (terminal, its_end) = terminal();
+        let who = scene.who.0;
+        std::os::unix::fs::fchown(&its_end, Some(who), None).expect("root may");
+        run(&[&option], its_end);
+        drop(terminal);
+
         eprintln!("a full device");
         let full = File::options()
             .write(true)
@@ -459,6 +483,42 @@ fn an_output_that_nobody_reads_changes_nothing() {
         });
         assert_eq!(limited.run().success(), "ok 100\n");
         assert_eq!(fs::metadata(&log).expect("a file").len(), 2000);
+    });
+}
+
+#[test]
+fn lines_that_could_not_be_written_are_counted_for_who_reads_later() {
+    as_each(|scene| {
+        let work = scene.dir("work");
+        let wait = scene.file("work/wait", "");
+        let done = format!("{work}/done");
+        let mut ends = [0; 2];
+        // SAFETY: the kernel writes two descriptors, which are owned by what is made of them.
+        let [reader, writer] = unsafe {
+            check(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC)).expect("a pipe");
+            // Of the reader's description.
+            check(libc::fcntl(ends[0], libc::F_SETFL, libc::O_NONBLOCK)).expect("a flag");
+            ends.map(|end| OwnedFd::from_raw_fd(end))
+        };
+        let option = format!("--explain-denials=fd:{FD}");
+        let trial = Trial::new(scene, None).options(&[&option, "--json"]);
+        let script = "\"$1\" flood 1 1000 1000; cd \"$0\"; echo >done; while [ -e wait ]; do sleep 0.05; done";
+        let argv = ["/bin/sh", "-c", script, &work, scene.probe()];
+        let policy = scene.policy().rw(&work);
+        let running = trial.run(&policy, &argv).fd(FD, writer).start();
+        wait_for("the pipe is full", || written(&done));
+        let mut reader = File::from(reader);
+        let mut whole = Vec::new();
+        let all = reader.read_to_end(&mut whole).map_err(|error| error.kind());
+        assert_eq!(all, Err(std::io::ErrorKind::WouldBlock));
+        fs::remove_file(&wait).expect("a file of the scene");
+        assert_eq!(running.finish().success(), "ok 1000\n");
+        reader.read_to_end(&mut whole).expect("its end");
+        let whole = String::from_utf8(whole).expect("UTF-8");
+        let summary = whole.lines().last().expect("a line");
+        let lost: u64 = field(summary, "lost_lines").parse().expect("a number");
+        let calls = whole.matches("{\"event\":\"call\"").count() as u64;
+        assert!(lost > 0 && calls + lost == 512, "{calls}, {summary}");
     });
 }
 

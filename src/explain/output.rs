@@ -4,7 +4,8 @@ use core::ffi::CStr;
 
 use super::event::{self, Event};
 use crate::error::{Cause, Error, Step, Subject};
-use crate::sys::{AsFd, BorrowedFd, Errno, OwnedFd, fs, poll};
+use crate::sys::fs::{self, FileType};
+use crate::sys::{AsFd, BorrowedFd, Errno, OwnedFd, poll};
 
 /// Where lines go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,7 @@ pub struct Output {
 }
 
 enum File {
+    Closed,
     Inherited(BorrowedFd<'static>),
     Own(OwnedFd),
 }
@@ -56,17 +58,32 @@ impl Output {
     pub fn open(request: Request) -> Result<Self, Error<'static>> {
         let failed =
             |subject| move |errno| Error::refused(Step::Output, subject, Cause::Errno(errno));
-        let inherited = |number| {
-            let fd = fs::inherited(number)?;
-            fs::stat(fd).map(|_| File::Inherited(fd))
-        };
         let option = Subject::Name("--explain-denials");
+        let inherited = |number| {
+            let fd = fs::inherited(number).map_err(failed(option))?;
+            let stat = fs::stat(fd).map_err(failed(option))?;
+            if fs::file_type(&stat) != FileType::CharacterDevice {
+                return Ok(File::Inherited(fd));
+            }
+            // A terminal that is stopped or full makes every write wait, unless it was opened like this.
+            fs::open_without_waiting(fd).map(File::Own).map_err(|errno| {
+                Error::refused(
+                    Step::Output,
+                    option,
+                    Cause::Explained(
+                        errno,
+                        "this terminal or device can't be opened again, so that writing to it would not wait: use =FILE",
+                    ),
+                )
+            })
+        };
         let file = match request.to {
             // One that is closed loses every line, which changes nothing for the module.
-            To::StandardError => fs::inherited(2)
-                .map(File::Inherited)
-                .map_err(failed(option))?,
-            To::Inherited(number) => inherited(number).map_err(failed(option))?,
+            To::StandardError => match fs::inherited(2).and_then(fs::stat) {
+                Err(_) => File::Closed,
+                Ok(_) => inherited(2)?,
+            },
+            To::Inherited(number) => inherited(number)?,
             To::File(path) => {
                 let subject = Subject::Text(path.to_bytes());
                 fs::open_log(path).map(File::Own).map_err(|errno| match errno {
@@ -98,6 +115,7 @@ impl Output {
             return false;
         };
         let fd = match &self.file {
+            File::Closed => return true,
             File::Inherited(fd) => *fd,
             File::Own(fd) => fd.as_fd(),
         };

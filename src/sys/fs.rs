@@ -1,8 +1,9 @@
 //! Opening, reading and describing files. Every descriptor made here is close-on-exec.
 
 use core::ffi::CStr;
+use core::fmt::Write;
 
-use heapless::Vec;
+use heapless::{String, Vec};
 use linux_raw_sys::general::{
     __NR_close, __NR_close_range, CGROUP2_SUPER_MAGIC, NAME_MAX, PATH_MAX, PROC_SUPER_MAGIC,
 };
@@ -238,6 +239,18 @@ pub fn open_log(path: &CStr) -> Result<OwnedFd, Errno> {
         | OFlags::NOCTTY;
     let (mode, resolve) = (Mode::from_raw_mode(0o600), ResolveFlags::NO_SYMLINKS);
     retry_on_intr(|| rustix::fs::openat2(CWD, path, flags, mode, resolve))
+}
+
+/// Opens what a descriptor is of once more, so that writing to it does not wait; that is of the new one alone.
+pub fn open_without_waiting(fd: impl AsFd) -> Result<OwnedFd, Errno> {
+    let mut path: String<32> = String::new();
+    // "/proc/self/fd/", ten digits and a NUL.
+    let written = write!(path, "/proc/self/fd/{}\0", fd.as_fd().as_raw_fd());
+    let path = written
+        .ok()
+        .and_then(|()| CStr::from_bytes_with_nul(path.as_bytes()).ok());
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+    open_at(CWD, path.ok_or(Errno::INVAL)?, flags)
 }
 
 /// Makes a directory, which its owner alone may change and everybody may read, as far as the umask lets it.
