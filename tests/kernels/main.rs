@@ -29,7 +29,7 @@ use results::Results;
 use support::other_abi::with_abi;
 
 /// How many seconds one guest may take.
-const LIMIT: u64 = 300;
+const LIMIT: u64 = 420;
 
 /// Guests that run at the same time.
 const AT_ONCE: usize = 2;
