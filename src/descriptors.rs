@@ -108,6 +108,20 @@ pub fn close_others(
     }
 }
 
+/// For a process that opens what it keeps beside the module: no standard descriptor's number is left for that. What takes
+/// them can neither be read nor written (`O_PATH`), and the exec closes it: the module finds closed what was closed.
+pub fn fill_standard() -> Result<(), Error<'static>> {
+    loop {
+        let filler = fs::open_location_following(c"/")
+            .map_err(|errno| Error::call(Step::Descriptors, "openat", errno))?;
+        if filler.as_raw_fd() > STANDARD_ERROR {
+            return Ok(());
+        }
+        // Nobody's own from here on, as the inherited ones.
+        core::mem::forget(filler);
+    }
+}
+
 /// For a process that goes on beside the module: closes what the module was given, so that whoever is at the other
 /// end of it sees the module's end. Standard error stays, for messages.
 pub fn close_given(environment: &Vector<'_>, confined: Option<Confined>) {

@@ -522,6 +522,26 @@ fn lines_that_could_not_be_written_are_counted_for_who_reads_later() {
     });
 }
 
+#[test]
+fn closed_standard_descriptors_lose_no_line() {
+    as_each(|scene| {
+        for closed in ["<&-", ">&-", "<&- >&- 2>&-"] {
+            let log = log(scene);
+            let policy = scene.policy_file(scene.policy().json());
+            let option = format!("--explain-denials={log}");
+            let script = format!("exec \"$@\" {closed}");
+            let agent = [scene.agent(), "sandbox-run", &option, "--json", &policy];
+            let probe = ["--", scene.probe(), "flood", "1", "30", "30"];
+            let argv = [&["/bin/sh", "-c", &script, "sh"][..], &agent, &probe].concat();
+            let outcome = scene.plain(&argv).run();
+            let text = fs::read_to_string(&log).expect("UTF-8");
+            let calls = text.matches("\"name\":\"socket\"").count();
+            assert_eq!(calls, 30, "{closed}: {outcome:?} {text}");
+            assert!(text.ends_with("\"lost_records\":0}\n"), "{text}");
+        }
+    });
+}
+
 // Where it is written.
 
 #[test]

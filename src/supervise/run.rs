@@ -210,6 +210,7 @@ fn front(
     let (policy, space, _) = memory.policy(policy)?;
     let own = own.into_iter().filter_map(|(number, ..)| number);
     descriptors::close_others(&environment, confined, own)?;
+    descriptors::fill_standard()?;
     let output = explain.map(explain::Output::open).transpose()?;
     let sandbox = Sandbox::prepare(&policy, space)?;
     descriptors::check_memory_files(&environment, unlinked, sandbox.exec_rw())?;
