@@ -553,3 +553,147 @@ fn a_call_of_another_command_is_none_of_a_launch() {
         }
     }
 }
+
+/// Code as objdump prints it, an instruction a line, from address 0x10 on.
+fn numbers(lines: &[&str], data: &[disassembly::Data]) -> Result<Vec<u64>, String> {
+    let lines = (0x10..)
+        .zip(lines)
+        .map(|(address, line)| format!("  {address:x}:\t{line}\n"));
+    let text: String = lines.collect();
+    let (numbers, _) = Code::parse(&text, data).numbers()?;
+    Ok(numbers.into_iter().collect())
+}
+
+#[test]
+fn the_disassembly_is_read_rightly() {
+    let made = |lines: &[&str]| numbers(lines, &[]);
+    assert_eq!(
+        made(&[
+            "mov    $0x101,%eax",
+            "lea    0x1(%rip),%rdi        # 0x99",
+            "syscall"
+        ]),
+        Ok(vec![257])
+    );
+    assert_eq!(
+        made(&["push   $0x3", "pop    %rax", "mov    %rbx,%rdi", "syscall"]),
+        Ok(vec![3])
+    );
+    assert_eq!(made(&["xor    %eax,%eax", "syscall", "ret"]), Ok(vec![0]));
+    // Kept in another register, over a call too if that restores it.
+    assert_eq!(
+        made(&[
+            "push   $0x3",
+            "pop    %rdx",
+            "mov    %rdx,%rax",
+            "syscall",
+            "mov    %rdx,%rax",
+            "syscall"
+        ]),
+        Ok(vec![3])
+    );
+    assert_eq!(
+        made(&[
+            "mov    $0x1,%r13d",
+            "call   0x99",
+            "mov    %r13,%rax",
+            "syscall"
+        ]),
+        Ok(vec![1])
+    );
+    // Two ways to the instruction, one of them from below.
+    assert_eq!(
+        made(&[
+            "mov    $0x1,%eax",
+            "jmp    0x13",
+            "mov    $0x2,%eax",
+            "syscall",
+            "mov    $0x3,%eax",
+            "jne    0x13",
+            "ret"
+        ]),
+        Ok(vec![1, 2, 3])
+    );
+    // By a function's argument: all that call it.
+    assert_eq!(
+        made(&[
+            "mov    %edi,%eax",
+            "syscall",
+            "ret",
+            "mov    $0x7,%edi",
+            "call   0x10",
+            "mov    $0x8,%edi",
+            "call   0x10"
+        ]),
+        Ok(vec![7, 8])
+    );
+    for (unknown, why) in [
+        (&["mov    (%rdi),%eax", "syscall"][..], "from memory"),
+        (&["mov    $0x1,%al", "syscall"], "a part of it"),
+        (
+            &["mov    $0x1,%eax", "add    $0x1,%eax", "syscall"],
+            "computed",
+        ),
+        (
+            &["mov    $0x1,%eax", "call   0x99", "syscall"],
+            "a function's answer",
+        ),
+        (
+            &["mov    $0x1,%ecx", "syscall", "mov    %rcx,%rax", "syscall"],
+            "overwritten by the call",
+        ),
+        (
+            &["mov    $0x1,%eax", "ret", "syscall"],
+            "nothing leads there",
+        ),
+        (&["mov    %edi,%eax", "syscall"], "nobody calls it"),
+        (
+            &["mov    $0x1,%eax", "cmove  %ecx,%eax", "syscall"],
+            "one of two",
+        ),
+        (
+            &["push   $0x1", "push   %rbx", "pop    %rax", "syscall"],
+            "whatever rbx is",
+        ),
+        (
+            &[
+                "mov    $0x1,%edi",
+                "rep stos %al,%es:(%rdi)",
+                "mov    %edi,%eax",
+                "syscall",
+            ],
+            "moved by a string",
+        ),
+        (
+            &["mov    $0x1,%eax", "syscall", "int    $0x80"],
+            "another table",
+        ),
+        (
+            &["mov    $0x1,%eax", "syscall", "sysenter"],
+            "another way in",
+        ),
+        (
+            &[
+                "mov    $0x1,%eax",
+                "jmp    0x13",
+                "lea    0x1(%rip),%rcx        # 0x13",
+                "syscall",
+            ],
+            "its address is taken",
+        ),
+    ] {
+        assert!(made(unknown).is_err(), "{why}: {unknown:?}");
+    }
+    // A pointer, and a jump table, to the instruction: who comes from there is not known.
+    let code = [
+        "mov    $0x1,%eax",
+        "syscall",
+        "lea    0x1(%rip),%rcx        # 0x1000",
+        "jmp    *%rcx",
+    ];
+    let at = |bytes: &[u8]| numbers(&code, &[(0x1000, bytes)]);
+    assert_eq!(at(&0_u64.to_le_bytes()), Ok(vec![1]));
+    assert!(at(&0x11_u64.to_le_bytes()).is_err());
+    assert!(at(&(0x11_i32 - 0x1000).to_le_bytes()).is_err());
+    assert_eq!(at(&(0x13_i32 - 0x1000).to_le_bytes()), Ok(vec![1]));
+}
