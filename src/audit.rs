@@ -10,9 +10,10 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::bpf::{Instruction, Listing};
 use crate::error::Error;
 use crate::output::{Output, Piece, Shown};
-use crate::seccomp::call::{Answer, Call, Check, Group, NUMBERS, Verdict};
+use crate::seccomp::arguments::refused_commands;
+use crate::seccomp::call::{Answer, Call, Group, NUMBERS, Verdict};
 use crate::seccomp::filter::{TABLES, calls, find, in_mode, program};
-use crate::seccomp::{Architecture, Mode, arguments};
+use crate::seccomp::{Architecture, Mode};
 use crate::surface::{self, Own, Row};
 
 /// How it is printed.
@@ -75,26 +76,6 @@ const fn errno(answer: Answer) -> &'static str {
     }
 }
 
-/// Why a call is treated as it is; for one that is decided by its arguments, what is allowed.
-fn reason(group: &Group, call: &Call) -> &'static str {
-    if call.reason.is_empty() {
-        group.reason
-    } else {
-        call.reason
-    }
-}
-
-/// Numbers, each with the reason why it is refused.
-type Refused = &'static [(u32, &'static str)];
-
-/// The commands of `ioctl` that are refused, one by one and by their types; other calls have none.
-const fn commands(call: &Call) -> (Refused, Refused) {
-    match call.verdict {
-        Verdict::Decide(Check::Ioctl) => (&arguments::IOCTLS, &arguments::IOCTL_TYPES),
-        _ => (&[], &[]),
-    }
-}
-
 fn text(output: &mut Output, mode: Mode) {
     let Mode {
         tcp,
@@ -129,7 +110,7 @@ fn text(output: &mut Output, mode: Mode) {
                     output.text(format_args!(": {}", call.reason));
                 }
                 output.bytes(b"\n");
-                let (commands, types) = commands(call);
+                let (commands, types) = refused_commands(call);
                 for (command, reason) in commands {
                     output.text(format_args!("        not {command:#010x}: {reason}\n"));
                 }
@@ -269,7 +250,7 @@ struct Syscall {
 
 impl Serialize for Syscall {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let reason = reason(self.group, self.call);
+        let reason = self.group.reason_for(self.call);
         let (verdict, errno, allows) = match self.verdict {
             Verdict::Allow => ("allowed", None, None),
             Verdict::Refuse(answer) => ("refused", Some(errno(answer)), None),
@@ -283,7 +264,7 @@ impl Serialize for Syscall {
         map.serialize_entry("allows", &allows)?;
         map.serialize_entry("group", self.group.name)?;
         map.serialize_entry("reason", allows.map_or(reason, |_| self.group.reason))?;
-        let (commands, types) = commands(self.call);
+        let (commands, types) = refused_commands(self.call);
         if !commands.is_empty() {
             map.serialize_entry("refused_commands", commands)?;
             map.serialize_entry("refused_types", types)?;

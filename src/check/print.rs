@@ -20,15 +20,12 @@ use crate::output::{Output, Piece, Shown, Text};
 use crate::policy::{Net, Policy, reader};
 use crate::seccomp::{Mode, filter};
 use crate::sys::args::Vector;
-use crate::sys::fs::{self, FileType};
-use crate::sys::{AsRawFd, Errno, OwnedFd, process};
+use crate::sys::fs::{self, FileType, ProcPath};
+use crate::sys::{Errno, OwnedFd, process};
 
 /// Where a descriptor is, by the kernel's own account. `None` without /proc.
 pub(super) fn resolved<'b>(fd: &OwnedFd, room: &'b mut [u8; PATH_MAX]) -> Option<&'b [u8]> {
-    use core::fmt::Write;
-    let mut link: heapless::String<32> = heapless::String::new();
-    write!(link, "/proc/self/fd/{}\0", fd.as_raw_fd()).ok()?;
-    fs::read_link(CStr::from_bytes_with_nul(link.as_bytes()).ok()?, room).ok()
+    fs::read_link(ProcPath::of_descriptor(fd).as_c_str(), room).ok()
 }
 
 /// What is printed, as text or as one JSON object.

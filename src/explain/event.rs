@@ -10,9 +10,7 @@ use super::record::Denied;
 use crate::error::Subject;
 use crate::error::errno::describe;
 use crate::output::{Shown, Text};
-use crate::seccomp::arguments::{IOCTL_TYPES, IOCTLS};
-use crate::seccomp::call::Check;
-use crate::seccomp::call::Verdict;
+use crate::seccomp::arguments::{Refused, refused_commands};
 use crate::seccomp::{Architecture, filter};
 
 /// The most bytes of a line: a write to a pipe is then all or nothing (`PIPE_BUF`, `pipe(7)`).
@@ -108,20 +106,12 @@ pub fn reason(call: &Call) -> &'static str {
     let Some((group, line)) = filter::find(Architecture::NATIVE, call.number as usize) else {
         return "this filter does not know the call";
     };
-    if line.verdict == Verdict::Decide(Check::Ioctl) {
-        let command = call.argument(1);
-        let kind = command >> 8 & 0xff;
-        let commands = IOCTLS.iter().find(|(refused, _)| *refused == command);
-        let kinds = IOCTL_TYPES.iter().find(|(refused, _)| *refused == kind);
-        if let Some((_, why)) = commands.or(kinds) {
-            return why;
-        }
-    }
-    if line.reason.is_empty() {
-        group.reason
-    } else {
-        line.reason
-    }
+    let command = call.argument(1);
+    let (commands, types) = refused_commands(line);
+    let of = |list: Refused, number| list.iter().find(|(refused, _)| *refused == number);
+    of(commands, command)
+        .or(of(types, command >> 8 & 0xff))
+        .map_or(group.reason_for(line), |(_, why)| why)
 }
 
 /// The name of an error that the filter answers.

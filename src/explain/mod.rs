@@ -12,13 +12,11 @@ pub mod event;
 pub mod output;
 pub mod record;
 
-use core::ffi::CStr;
-use core::fmt::Write;
 use core::hash::Hash;
 use core::ops::ControlFlow;
 
+use heapless::Vec;
 use heapless::index_map::FnvIndexMap;
-use heapless::{String, Vec};
 use linux_raw_sys::errno::EPERM;
 use linux_raw_sys::ptrace::{
     SECCOMP_RET_ACTION_FULL, SECCOMP_RET_ALLOW, SECCOMP_RET_DATA, SECCOMP_RET_ERRNO,
@@ -30,10 +28,11 @@ use crate::landlock::abi::Abi;
 use crate::lines;
 use crate::output::{Shown, Text};
 use crate::seccomp::{Mode, filter};
+use crate::sys::fs::{self, ProcPath};
 use crate::sys::poll::{self, Ready};
 use crate::sys::seccomp::{answer_on_one_processor, receive, refuse, seccomp_data};
 use crate::sys::signal::{self, Received, Signals};
-use crate::sys::{AsFd, Errno, OwnedFd, fs, net};
+use crate::sys::{AsFd, Errno, OwnedFd, net};
 use call::Call;
 use event::{Event, Fields, Hexadecimal};
 pub use output::{Output, Request, To};
@@ -425,12 +424,9 @@ struct Process {
 impl Process {
     /// That of a thread (`proc_pid_status(5)`). `None`: it is not to be seen from here.
     fn of(thread: u32) -> Option<Self> {
-        let mut path: String<40> = String::new();
-        // "/proc/", ten digits, "/status" and a NUL.
-        write!(path, "/proc/{thread}/status\0").ok()?;
-        let path = CStr::from_bytes_with_nul(path.as_bytes()).ok()?;
+        let path = ProcPath::of_process(thread, "status");
         let mut name = Vec::new();
-        let pid = lines::find(fs::CWD, path, &mut [0; 512], |line| {
+        let pid = lines::find(fs::CWD, path.as_c_str(), &mut [0; 512], |line| {
             if let Some(text) = line.strip_prefix(b"Name:\t") {
                 name = text.iter().copied().take(64).collect();
             }

@@ -4,6 +4,7 @@
 use linux_raw_sys::general::{MFD_NOEXEC_SEAL, S_IFBLK, S_IFCHR, S_IFMT};
 use linux_raw_sys::ioctl::{TIOCLINUX, TIOCSTI};
 
+use super::call::{Call, Check, Verdict};
 use super::filter::{Tails, high, low};
 use crate::bpf::instruction::Test::{AnyBit, Equal};
 use crate::bpf::{Assembler, Label};
@@ -65,6 +66,17 @@ pub const IOCTL_TYPES: [(u32, &str); 2] = [
 /// The commands of the type of btrfs that every file system has and that ask for descriptors opened accordingly:
 /// FICLONE, FICLONERANGE, FIDEDUPERANGE (`cp --reflink`).
 const CLONES: [u32; 3] = [0x4004_9409, 0x4020_940d, 0xc018_9436];
+
+/// Numbers, each with the reason why it is refused.
+pub type Refused = &'static [(u32, &'static str)];
+
+/// The commands of `ioctl` that are refused, one by one and by their types; other calls have none.
+pub const fn refused_commands(call: &Call) -> (Refused, Refused) {
+    match call.verdict {
+        Verdict::Decide(Check::Ioctl) => (&IOCTLS, &IOCTL_TYPES),
+        _ => (&[], &[]),
+    }
+}
 
 /// `ioctl(fd, unsigned int cmd, ...)`: the low half is the command, the high half is not looked at.
 pub(super) const fn ioctl(a: &mut Assembler, tails: &Tails) -> Label {

@@ -130,3 +130,14 @@ pub struct Group {
     /// The calls, sorted by name.
     pub calls: &'static [Call],
 }
+
+impl Group {
+    /// Why a call of it is treated as it is; for one that is decided by its arguments, what is allowed.
+    pub const fn reason_for(&self, call: &Call) -> &'static str {
+        if call.reason.is_empty() {
+            self.reason
+        } else {
+            call.reason
+        }
+    }
+}

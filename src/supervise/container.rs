@@ -1,16 +1,12 @@
 //! What is signalled, frozen and ended together: a module's leaf, or its process group and descendants.
 
-use core::ffi::CStr;
-use core::fmt::Write;
-
-use heapless::String;
-
 use super::cgroup::{Leaf, Usage};
 use crate::error::{Error, Step};
 use crate::lines;
+use crate::sys::fs::{self, ProcPath};
 use crate::sys::signal::{self, SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, Signals};
 use crate::sys::spawn::{self, End};
-use crate::sys::{Errno, fs, process};
+use crate::sys::{Errno, process};
 
 /// A module's container, as its keeper has it: a process that has no other children, is their subreaper, and has
 /// SIGCHLD blocked.
@@ -154,11 +150,8 @@ fn for_each_descendant(mut each: impl FnMut(i32, bool)) {
 
 /// State and parent of a process (`proc_pid_stat(5)`): `PID (NAME) STATE PARENT ...`, where a name may hold anything.
 fn state(pid: i32, line: &mut [u8; 512]) -> Option<(u8, i32)> {
-    let mut path: String<24> = String::new();
-    // "/proc/", ten digits, "/stat" and a NUL.
-    let _ = write!(path, "/proc/{pid}/stat\0");
-    let path = CStr::from_bytes_with_nul(path.as_bytes()).ok()?;
-    let file = fs::open_at(fs::CWD, path, fs::OFlags::RDONLY).ok()?;
+    let path = ProcPath::of_process(pid, "stat");
+    let file = fs::open_at(fs::CWD, path.as_c_str(), fs::OFlags::RDONLY).ok()?;
     let length = fs::read(&file, line).ok()?;
     parse_state(line.get(..length)?)
 }

@@ -1,14 +1,12 @@
 //! Seeing that a process is confined: `/proc/PID/status` (`proc_pid_status(5)`).
 
 use core::ffi::CStr;
-use core::fmt::Write;
 use core::ops::ControlFlow;
-
-use heapless::String;
 
 use crate::error::{Cause, Error, Step, Subject};
 use crate::lines;
-use crate::sys::{Errno, fs, process};
+use crate::sys::fs::{self, ProcPath};
+use crate::sys::{Errno, process};
 
 /// What the kernel says of a process's confinement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,10 +31,7 @@ impl Confinement {
 /// A process that was confined by somebody else, the caller's own filter among them, shows the same two lines;
 /// [`Base`] tells these apart for a child.
 pub fn confinement(pid: i32) -> Result<Confinement, Error<'static>> {
-    let mut path: String<40> = String::new();
-    // "/proc/", ten digits, "/status" and a NUL.
-    let _ = write!(path, "/proc/{pid}/status\0");
-    read(CStr::from_bytes_with_nul(path.as_bytes()).unwrap_or(c""))
+    read(ProcPath::of_process(pid, "status").as_c_str())
 }
 
 fn read(path: &CStr) -> Result<Confinement, Error<'static>> {

@@ -1,7 +1,7 @@
 //! Opening, reading and describing files. Every descriptor made here is close-on-exec.
 
 use core::ffi::CStr;
-use core::fmt::Write;
+use core::fmt::{Arguments, Display, Write};
 
 use heapless::{String, Vec};
 use linux_raw_sys::general::{
@@ -22,6 +22,33 @@ const F_SEAL_EXEC: u32 = 0x20;
 
 /// Of `include/uapi/linux/close_range.h`, which linux-raw-sys 0.12 lacks.
 const CLOSE_RANGE_CLOEXEC: usize = 1 << 2;
+
+/// A path in `/proc` with a number in it.
+pub struct ProcPath(String<40>);
+
+impl ProcPath {
+    /// "/proc/", ten digits, what is told of the process, and a NUL: at most 32 bytes.
+    pub fn of_process(pid: impl Display, what: &str) -> Self {
+        Self::new(format_args!("/proc/{pid}/{what}\0"))
+    }
+
+    /// Of what one of this process's descriptors is.
+    pub fn of_descriptor(fd: impl AsFd) -> Self {
+        Self::new(format_args!("/proc/self/fd/{}\0", fd.as_fd().as_raw_fd()))
+    }
+
+    fn new(text: Arguments<'_>) -> Self {
+        let mut path = String::new();
+        // There is room for any number.
+        let _ = path.write_fmt(text);
+        ProcPath(path)
+    }
+
+    /// For a call.
+    pub fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_with_nul(self.0.as_bytes()).unwrap_or(c"")
+    }
+}
 
 /// Opens a path as a location only (`O_PATH`), following no symbolic link anywhere. ELOOP: there is one.
 pub fn open_location(path: &CStr) -> Result<OwnedFd, Errno> {
@@ -243,14 +270,8 @@ pub fn open_log(path: &CStr) -> Result<OwnedFd, Errno> {
 
 /// Opens what a descriptor is of once more, so that writing to it does not wait; that is of the new one alone.
 pub fn open_without_waiting(fd: impl AsFd) -> Result<OwnedFd, Errno> {
-    let mut path: String<32> = String::new();
-    // "/proc/self/fd/", ten digits and a NUL.
-    let written = write!(path, "/proc/self/fd/{}\0", fd.as_fd().as_raw_fd());
-    let path = written
-        .ok()
-        .and_then(|()| CStr::from_bytes_with_nul(path.as_bytes()).ok());
     let flags = OFlags::WRONLY | OFlags::NONBLOCK;
-    open_at(CWD, path.ok_or(Errno::INVAL)?, flags)
+    open_at(CWD, ProcPath::of_descriptor(fd).as_c_str(), flags)
 }
 
 /// Makes a directory, which its owner alone may change and everybody may read, as far as the umask lets it.

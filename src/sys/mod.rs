@@ -24,6 +24,15 @@ pub mod trace;
 pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 pub use rustix::io::Errno;
 
+/// Whole seconds and the nanoseconds that are left, as a `timespec` has them.
+const fn seconds(nanoseconds: u64) -> (i64, i64) {
+    const SECOND: u64 = 1_000_000_000;
+    (
+        (nanoseconds / SECOND).cast_signed(),
+        (nanoseconds % SECOND).cast_signed(),
+    )
+}
+
 /// Splits a raw return value: -4095 to -1 are errors (`syscall(2)`).
 fn result(value: isize) -> Result<usize, Errno> {
     if (-4095..0).contains(&value) {

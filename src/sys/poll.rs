@@ -4,7 +4,7 @@ use heapless::Vec;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{IoSlice, ReadWriteFlags};
 
-use super::{AsFd, BorrowedFd, Errno, fs};
+use super::{AsFd, BorrowedFd, Errno, fs, seconds};
 
 /// What a descriptor has for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +42,9 @@ pub fn read<const N: usize>(
 }
 
 fn poll(polled: &mut [PollFd<'_>], nanoseconds: Option<u64>) -> Result<(), Errno> {
-    const SECOND: u64 = 1_000_000_000;
-    let time = nanoseconds.map(|nanoseconds| Timespec {
-        tv_sec: (nanoseconds / SECOND).cast_signed(),
-        tv_nsec: (nanoseconds % SECOND).cast_signed(),
+    let time = nanoseconds.map(|nanoseconds| {
+        let (tv_sec, tv_nsec) = seconds(nanoseconds);
+        Timespec { tv_sec, tv_nsec }
     });
     match rustix::event::poll(polled, time.as_ref()) {
         // A stop and a continuation; the caller looks at its clock again.

@@ -13,7 +13,7 @@ pub use linux_raw_sys::general::{
 use rustix::fd::FromRawFd;
 
 use super::arch::syscall;
-use super::{Errno, OwnedFd, result};
+use super::{Errno, OwnedFd, result, seconds};
 
 /// A set of signals as the kernel has it: one bit a signal, signal 1 lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,10 +145,9 @@ const SI_KERNEL: i32 = 0x80;
 
 /// Waits for one of `signals`, which must be blocked, and takes it; `nanoseconds` at most. `None`: none came.
 pub fn wait(signals: Signals, nanoseconds: Option<u64>) -> Result<Option<Received>, Errno> {
-    const SECOND: u64 = 1_000_000_000;
-    let time = nanoseconds.map(|nanoseconds| __kernel_timespec {
-        tv_sec: (nanoseconds / SECOND).cast_signed(),
-        tv_nsec: (nanoseconds % SECOND).cast_signed(),
+    let time = nanoseconds.map(|nanoseconds| {
+        let (tv_sec, tv_nsec) = seconds(nanoseconds);
+        __kernel_timespec { tv_sec, tv_nsec }
     });
     let mut info = Info {
         head: [0; 3],
