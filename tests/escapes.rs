@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use support::{
     Policy, Run, Scene, as_each, as_root, assert_lines, check, egress_is_here, landlock_abi, skip,
+    terminal,
 };
 
 /// A call that is refused whatever its arguments.
@@ -1085,23 +1086,8 @@ fn nothing_is_typed_into_the_terminal() {
 /// Runs the probe with a new terminal as its controlling one and as its standard input, the only
 /// way in which a terminal is inherited.
 fn on_terminal(scene: &Scene, run: impl Fn(&Scene) -> support::Run) -> String {
-    let (mut master, mut slave) = (0, 0);
-    // SAFETY: openpty fills the two numbers, which are owned from here on.
-    let (_master, slave) = unsafe {
-        let null = std::ptr::null_mut();
-        check(libc::openpty(
-            &mut master,
-            &mut slave,
-            null,
-            null.cast(),
-            null.cast(),
-        ))
-        .expect("a terminal");
-        libc::fcntl(master, libc::F_SETFD, libc::FD_CLOEXEC);
-        libc::fcntl(slave, libc::F_SETFD, libc::FD_CLOEXEC);
-        (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave))
-    };
-    let mut run = run(scene).fd(0, slave);
+    let (_terminal, its_end) = terminal();
+    let mut run = run(scene).fd(0, its_end);
     // SAFETY: one call that is safe after fork, in the session of its own that every run has.
     run.before(|| check(unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) }));
     run.run().success()

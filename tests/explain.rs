@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use oarbank_agent::seccomp::call::{Answer, Verdict};
@@ -15,7 +15,7 @@ use oarbank_agent::seccomp::{Architecture, filter};
 use support::other_abi::with_abi;
 use support::{
     Explained, Policy, Trial, as_each, check, explain, field, in_each_container, is_here,
-    landlock_abi, log, state, wait_for, written,
+    landlock_abi, log, state, terminal, wait_for, written,
 };
 
 /// Where the tests put descriptors; see `Run::fd`.
@@ -397,33 +397,8 @@ fn signals_and_the_timeout_are_acted_upon_in_a_flood() {
     });
 }
 
-/// A terminal, and the end that programs have.
-fn terminal() -> (File, OwnedFd) {
-    let terminal = File::options().read(true).write(true).open("/dev/ptmx");
-    let terminal = terminal.expect("a terminal");
-    let unlocked = 0;
-    // SAFETY: the kernel reads a number; the second answer is a descriptor that nobody else owns.
-    let its_end = unsafe {
-        let number = terminal.as_raw_fd();
-        check(libc::ioctl(number, libc::TIOCSPTLCK, &raw const unlocked)).expect("unlocked");
-        let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
-        let its_end = libc::ioctl(number, libc::TIOCGPTPEER, flags);
-        check(its_end).expect("its end");
-        OwnedFd::from_raw_fd(its_end)
-    };
-    (terminal, its_end)
-}
-
 #[test]
 fn an_output_that_nobody_reads_changes_nothing() {
-    let pipe = || {
-        let mut ends = [0; 2];
-        // SAFETY: the kernel writes two descriptors, which are owned by what is returned.
-        unsafe {
-            check(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC)).expect("a pipe");
-            ends.map(|end| OwnedFd::from_raw_fd(end))
-        }
-    };
     as_each(|scene| {
         let run = |options: &[&str], output: OwnedFd| {
             let trial = Trial::new(scene, None).options(options);
@@ -436,15 +411,15 @@ fn an_output_that_nobody_reads_changes_nothing() {
         let option = format!("--explain-denials=fd:{FD}");
 
         eprintln!("closed");
-        let [reader, writer] = pipe();
+        let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
-        run(&[&option], writer);
+        run(&[&option], writer.into());
 
         eprintln!("full: what is there are whole lines");
-        let [reader, writer] = pipe();
-        run(&[&option, "--json"], writer);
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        run(&[&option, "--json"], writer.into());
         let mut text = String::new();
-        File::from(reader).read_to_string(&mut text).expect("UTF-8");
+        reader.read_to_string(&mut text).expect("UTF-8");
         assert!(text.len() > 32 * 1024, "{}", text.len());
         for line in text.lines() {
             assert!(
@@ -492,14 +467,10 @@ fn lines_that_could_not_be_written_are_counted_for_who_reads_later() {
         let work = scene.dir("work");
         let wait = scene.file("work/wait", "");
         let done = format!("{work}/done");
-        let mut ends = [0; 2];
-        // SAFETY: the kernel writes two descriptors, which are owned by what is made of them.
-        let [reader, writer] = unsafe {
-            check(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC)).expect("a pipe");
-            // Of the reader's description.
-            check(libc::fcntl(ends[0], libc::F_SETFL, libc::O_NONBLOCK)).expect("a flag");
-            ends.map(|end| OwnedFd::from_raw_fd(end))
-        };
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        // SAFETY: a flag of the reader's description.
+        check(unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })
+            .expect("a flag");
         let option = format!("--explain-denials=fd:{FD}");
         let trial = Trial::new(scene, None).options(&[&option, "--json"]);
         let script = "\"$1\" flood 1 1000 1000; cd \"$0\"; echo >done; while [ -e wait ]; do sleep 0.05; done";
@@ -507,7 +478,6 @@ fn lines_that_could_not_be_written_are_counted_for_who_reads_later() {
         let policy = scene.policy().rw(&work);
         let running = trial.run(&policy, &argv).fd(FD, writer).start();
         wait_for("the pipe is full", || written(&done));
-        let mut reader = File::from(reader);
         let mut whole = Vec::new();
         let all = reader.read_to_end(&mut whole).map_err(|error| error.kind());
         assert_eq!(all, Err(std::io::ErrorKind::WouldBlock));

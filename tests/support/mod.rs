@@ -13,6 +13,7 @@ mod run;
 mod scene;
 mod supervised;
 mod temp;
+mod terminal;
 
 pub(crate) use explained::{Explained, explain, log};
 pub(crate) use policy::Policy;
@@ -23,6 +24,7 @@ pub(crate) use supervised::{
     state, wait_for, written,
 };
 pub(crate) use temp::TempDir;
+pub(crate) use terminal::terminal;
 
 use std::io::Write as _;
 
