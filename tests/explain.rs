@@ -14,8 +14,8 @@ use oarbank_agent::seccomp::call::{Answer, Verdict};
 use oarbank_agent::seccomp::{Architecture, filter};
 use support::other_abi::with_abi;
 use support::{
-    Explained, Policy, Trial, as_each, check, explain, field, in_each_container, is_here,
-    landlock_abi, log, state, terminal, wait_for, written,
+    Explained, Policy, Scene, Trial, as_each, as_root, check, explain, field, in_each_container,
+    is_here, landlock_abi, log, skip, state, terminal, wait_for, written,
 };
 
 /// Where the tests put descriptors; see `Run::fd`.
@@ -80,6 +80,12 @@ fn every_check_of_arguments_is_told_with_them_and_the_field_that_allows_it() {
         "without exec_rw only with MFD_NOEXEC_SEAL: a written file must not be executed";
     const FASTOPEN: &str = "not MSG_FASTOPEN, which connects without the connect hook";
     const OPTIONS: &str = "not TCP_ULP (another protocol past Landlock), no multicast groups";
+    // An x32 call, by its bits, where there are such calls.
+    const MINUS_ONE: &str = if cfg!(target_arch = "x86_64") {
+        "EPERM"
+    } else {
+        "ENOSYS"
+    };
     let mut cases = vec![
         (
             "sys socket 1 1 0",
@@ -200,6 +206,13 @@ fn every_check_of_arguments_is_told_with_them_and_the_field_that_allows_it() {
             "this filter does not know the call",
             "null",
         ),
+        (
+            "sys -1",
+            "call -1(...)",
+            MINUS_ONE,
+            "this filter does not know the call",
+            "null",
+        ),
     ];
     if cfg!(target_arch = "x86_64") {
         cases.push((
@@ -273,6 +286,44 @@ fn what_is_refused_again_is_counted_also_of_many_threads_and_processes() {
             .collect();
         assert!(!processes.is_empty() && processes.len() <= 10);
         assert!(explained.sum("calls") >= 70, "{:?}", explained.lines);
+    });
+}
+
+#[test]
+fn one_program_at_many_addresses_is_one_place() {
+    // More processes than kinds are told apart; each has its code at another address.
+    let processes = match std::env::var_os("OARBANK_EMULATED") {
+        Some(_) => 40,
+        None => 600,
+    };
+    as_each(|scene| {
+        let script = format!(
+            "i=0; while [ $i -lt {processes} ]; do i=$((i+1)); \"$0\" sys socket 1 1 0; done; \"$0\" sys socket 1 2 0"
+        );
+        let argv = ["/bin/sh", "-c", &script, scene.probe()];
+        let trial = Trial::new(scene, None);
+        let explained = Explained::of(&trial, &scene.policy(), &argv);
+        assert_eq!(explained.outcome.success(), "EPERM\n".repeat(processes + 1));
+        let lines = explained.events("call");
+        let told = |call: &str| {
+            let lines = lines.iter().filter(|line| field(line, "call") == call);
+            lines.map(|line| field(line, "id")).collect::<Vec<_>>()
+        };
+        let [stream] = &told("socket(AF_UNIX, SOCK_STREAM, 0)")[..] else {
+            panic!("{lines:#?}");
+        };
+        assert_eq!(
+            told("socket(AF_UNIX, SOCK_DGRAM, 0)").len(),
+            1,
+            "{lines:#?}"
+        );
+        let again = explained.events("again");
+        let count = again.iter().find(|line| field(line, "id") == *stream);
+        assert_eq!(
+            field(count.expect("a count"), "count"),
+            processes.to_string()
+        );
+        assert_eq!(explained.sum("untold"), 0);
     });
 }
 
@@ -441,48 +492,156 @@ fn an_output_that_nobody_reads_changes_nothing() {
             .open("/dev/full")
             .expect("a device");
         run(&[&option], full.into());
+    });
+}
 
-        eprintln!("a file at its limit: a line that was cut off is ended");
-        let log = log(scene);
-        let trial = Trial::new(scene, None);
-        let argv = scene.probe_argv("flood 1 100 100");
-        let option = format!("--explain-denials={log}");
-        let limited = trial.again().options(&[&option]);
-        let limit = libc::rlimit {
-            rlim_cur: 2000,
-            rlim_max: libc::RLIM_INFINITY,
+#[test]
+fn a_line_that_was_cut_off_is_ended_before_the_next() {
+    as_each(|scene| {
+        // It takes what fits of a line.
+        let (mut terminal, its_end) = terminal();
+        std::os::unix::fs::fchown(&its_end, Some(scene.who.0), None).expect("root may");
+        // SAFETY: a flag of the reader's description.
+        check(unsafe { libc::fcntl(terminal.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })
+            .expect("a flag");
+        let mut text = Vec::new();
+        let mut read = || {
+            let end = terminal
+                .read_to_end(&mut text)
+                .map_err(|error| error.kind());
+            (end, String::from_utf8_lossy(&text).into_owned())
         };
-        let limited = limited.run(&scene.policy(), &argv).with(move || {
-            // SAFETY: reads one limit.
-            check(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) })
+        let option = format!("--explain-denials=fd:{FD}");
+        let trial = Trial::new(scene, None).options(&[&option, "--json"]);
+        let pause = Pause::new(scene);
+        let script = pause.between(scene, "flood 1 100 100", "sys memfd_create s:x 0");
+        let argv = ["/bin/sh", "-c", &script];
+        let running = trial
+            .run(&pause.policy(scene), &argv)
+            .fd(FD, its_end)
+            .start();
+        pause.is_reached();
+        let (end, before) = read();
+        assert_eq!(end, Err(std::io::ErrorKind::WouldBlock));
+        assert!(
+            !before.ends_with('\n'),
+            "the last line is cut off: {before}"
+        );
+        pause.end();
+        assert_eq!(running.finish().success(), "ok 100\nEACCES\n");
+        let (_, text) = read();
+        let cut = before.lines().last().expect("the one that is cut off");
+        let (whole, cut): (Vec<&str>, _) = text.lines().partition(|line| *line != cut);
+        assert_eq!(cut.len(), 1, "{text}");
+        let is_whole = |line: &&str| line.starts_with("{\"event\":\"") && line.ends_with('}');
+        assert!(whole.iter().all(is_whole), "{text}");
+        assert!(
+            whole
+                .iter()
+                .any(|line| line.contains("memfd_create(flags 0)")),
+            "{text}"
+        );
+        let lost = field(whole[whole.len() - 1], "lost_lines");
+        let calls = whole
+            .iter()
+            .filter(|line| line.contains("\"name\":\"socket\""));
+        assert_eq!(
+            calls.count() + lost.parse::<usize>().expect("a number"),
+            100,
+            "{text}"
+        );
+    });
+}
+
+/// A pause of a module, until it is ended from outside.
+struct Pause {
+    work: String,
+}
+
+impl Pause {
+    fn new(scene: &Scene) -> Self {
+        let work = scene.dir("work");
+        scene.file("work/wait", "");
+        let _ = fs::remove_file(format!("{work}/reached"));
+        Self { work }
+    }
+
+    fn policy(&self, scene: &Scene) -> Policy {
+        scene.policy().rw(&self.work)
+    }
+
+    /// A script that has it between some steps and some others.
+    fn between(&self, scene: &Scene, before: &str, after: &str) -> String {
+        let (work, probe) = (&self.work, scene.probe());
+        format!(
+            "{probe} {before}; cd {work}; echo >reached; while [ -e wait ]; do sleep 0.05; done; {probe} {after}"
+        )
+    }
+
+    fn is_reached(&self) {
+        wait_for("the pause", || written(&format!("{}/reached", self.work)));
+    }
+
+    fn end(&self) {
+        fs::remove_file(format!("{}/wait", self.work)).expect("a file of the scene");
+    }
+}
+
+#[test]
+fn the_sums_wait_a_little_for_who_reads_late() {
+    as_each(|scene| {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let option = format!("--explain-denials=fd:{FD}");
+        let trial = Trial::new(scene, None).options(&[&option, "--json"]);
+        // Each kind twice: what is left of the pipe is filled with the counts.
+        let argv = scene.probe_argv("flood 1 600 300");
+        let running = trial.run(&scene.policy(), &argv).fd(FD, writer).start();
+        let keeper = trial.keeper();
+        wait_for("the pipe is full", || {
+            let mut length = 0;
+            // SAFETY: the kernel writes a number.
+            check(unsafe { libc::ioctl(reader.as_raw_fd(), libc::FIONREAD, &raw mut length) })
+                .is_ok()
+                && length > 60_000
         });
-        assert_eq!(limited.run().success(), "ok 100\n");
-        assert_eq!(fs::metadata(&log).expect("a file").len(), 2000);
+        wait_for("the leader has ended", || {
+            let children = format!("/proc/{keeper}/task/{keeper}/children");
+            fs::read_to_string(children).is_ok_and(|children| children.is_empty())
+        });
+        wait_for("the keeper waits, or has ended", || {
+            state(keeper).is_none_or(|(state, _)| state != 'R')
+        });
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("UTF-8");
+        running.finish().success();
+        let last = text.lines().last().expect("a line");
+        assert!(last.starts_with("{\"event\":\"summary\","), "{last}");
     });
 }
 
 #[test]
 fn lines_that_could_not_be_written_are_counted_for_who_reads_later() {
     as_each(|scene| {
-        let work = scene.dir("work");
-        let wait = scene.file("work/wait", "");
-        let done = format!("{work}/done");
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
         // SAFETY: a flag of the reader's description.
         check(unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })
             .expect("a flag");
         let option = format!("--explain-denials=fd:{FD}");
         let trial = Trial::new(scene, None).options(&[&option, "--json"]);
-        let script = "\"$1\" flood 1 1000 1000; cd \"$0\"; echo >done; while [ -e wait ]; do sleep 0.05; done";
-        let argv = ["/bin/sh", "-c", script, &work, scene.probe()];
-        let policy = scene.policy().rw(&work);
-        let running = trial.run(&policy, &argv).fd(FD, writer).start();
-        wait_for("the pipe is full", || written(&done));
+        let pause = Pause::new(scene);
+        let script = pause.between(scene, "flood 1 1000 1000", "flood 1 1 1");
+        let argv = ["/bin/sh", "-c", &script];
+        let running = trial
+            .run(&pause.policy(scene), &argv)
+            .fd(FD, writer)
+            .start();
+        pause.is_reached();
         let mut whole = Vec::new();
         let all = reader.read_to_end(&mut whole).map_err(|error| error.kind());
         assert_eq!(all, Err(std::io::ErrorKind::WouldBlock));
-        fs::remove_file(&wait).expect("a file of the scene");
-        assert_eq!(running.finish().success(), "ok 1000\n");
+        pause.end();
+        let outcome = running.finish().success();
+        assert!(outcome.starts_with("ok 1000\n"), "{outcome}");
         reader.read_to_end(&mut whole).expect("its end");
         let whole = String::from_utf8(whole).expect("UTF-8");
         let summary = whole.lines().last().expect("a line");
@@ -543,6 +702,62 @@ fn a_file_is_made_for_its_owner_and_appended_to() {
             (file.permissions().mode() & 0o777, file.uid()),
             (0o600, scene.who.0)
         );
+    });
+}
+
+#[test]
+fn a_file_loses_no_line_on_a_system_that_would_have_it_wait() {
+    // Both answer EAGAIN to a write that must not wait, for the time of the file.
+    as_root(|scene| {
+        for kind in ["xfs", "btrfs"] {
+            let make = format!("/usr/sbin/mkfs.{kind}");
+            let known = fs::read_to_string("/proc/filesystems").expect("text");
+            if !is_here(&make) {
+                continue;
+            }
+            if !known
+                .lines()
+                .any(|line| line.ends_with(&format!("\t{kind}")))
+            {
+                skip(&format!("no {kind} in this kernel"));
+                continue;
+            }
+            let (image, place) = (scene.file(kind, ""), scene.dir("mounted"));
+            let file = File::options().write(true).open(&image).expect("own file");
+            file.set_len(320 << 20).expect("a file with holes");
+            scene.plain(&[&make, "-q", &image]).run().success();
+            let policy = scene.policy_file(scene.policy().json());
+            let script = format!("mount -o loop $0 {place} && \"$@\" && cat {place}/log");
+            let option = format!("--explain-denials={place}/log");
+            let agent = [
+                scene.agent(),
+                "sandbox-run",
+                "--cgroup=none",
+                &option,
+                "--json",
+                &policy,
+            ];
+            let mount = [
+                "/usr/bin/unshare",
+                "--mount",
+                "/bin/sh",
+                "-c",
+                &script,
+                &image,
+            ];
+            let probe = ["--", scene.probe(), "flood", "1", "30", "30"];
+            let said = scene
+                .plain(&[&mount[..], &agent, &probe].concat())
+                .run()
+                .success();
+            assert_eq!(
+                said.matches("\"name\":\"socket\"").count(),
+                30,
+                "{kind}: {said}"
+            );
+            assert!(said.contains("\"lost_lines\":0"), "{kind}: {said}");
+            fs::remove_file(&image).expect("own file");
+        }
     });
 }
 

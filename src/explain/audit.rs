@@ -4,6 +4,7 @@ use core::fmt::{self, Display, Formatter};
 
 use super::event::errno_name;
 use crate::landlock::abi::{self, Abi};
+use crate::sys::net::Audit;
 use crate::sys::{Errno, OwnedFd, fs, net};
 
 /// Why not, or when only.
@@ -28,8 +29,17 @@ impl Display for Reason {
 /// The first pid namespace, whose numbers the records have (`PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`).
 const FIRST_PIDS: &[u8] = b"pid:[4026531836]";
 
-/// The records, and what is doubtful of them.
-pub(super) fn records(abi: Abi) -> Result<(OwnedFd, Option<Reason>), Reason> {
+/// The records.
+pub(super) struct Records {
+    pub(super) socket: OwnedFd,
+    /// The length of the launcher's path, as the records have it.
+    pub(super) launcher: usize,
+    /// What is doubtful.
+    pub(super) doubt: Option<Reason>,
+}
+
+/// The records; `launcher` is for the launcher's path.
+pub(super) fn records(abi: Abi, launcher: &mut [u8]) -> Result<Records, Reason> {
     if !abi.has(abi::LOG) {
         return Err(Reason::Fact(
             "this kernel's Landlock does not log what it denies, which ABI 7 (Linux 6.15) brought",
@@ -59,15 +69,27 @@ pub(super) fn records(abi: Abi) -> Result<(OwnedFd, Option<Reason>), Reason> {
             "the kernel's audit is told in the first network namespace only, and this is another",
         ));
     }
-    match net::is_audit_on() {
-        Ok(true) => Ok((socket, None)),
-        Ok(false) => Err(Reason::Fact(
-            "the kernel's audit is off: auditctl -e 1, or audit=1 at boot",
-        )),
-        Err(errno) => {
-            let doubt =
-                "seen if the kernel's audit is on, which can't be told without CAP_AUDIT_CONTROL";
-            Ok((socket, Some(Reason::Call(errno, doubt))))
+    let launcher = fs::read_link_start(c"/proc/self/exe", launcher)
+        .map_err(|errno| Reason::Call(errno, "the launcher's own path can't be read"))?
+        .len();
+    let doubt = match net::audit_status() {
+        Ok(Audit { on: false, .. }) => {
+            return Err(Reason::Fact(
+                "the kernel's audit is off: auditctl -e 1, or audit=1 at boot",
+            ));
         }
-    }
+        Ok(Audit { limited: false, .. }) => None,
+        Ok(Audit { limited: true, .. }) => Some(Reason::Fact(
+            "seen as far as the rate limit of the kernel's audit allows (auditctl -r); none if that drops the first",
+        )),
+        Err(errno) => Some(Reason::Call(
+            errno,
+            "seen if the kernel's audit is on, which can't be told without CAP_AUDIT_CONTROL",
+        )),
+    };
+    Ok(Records {
+        socket,
+        launcher,
+        doubt,
+    })
 }

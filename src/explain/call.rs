@@ -274,12 +274,13 @@ impl Call {
 impl Display for Call {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (name, written) = written(self.number as usize);
+        let number = self.number as i32;
         match (name, Architecture::NATIVE.other_table()) {
             (Some(name), _) => f.write_str(name)?,
-            (None, Some(other)) if self.number & other != 0 => {
+            (None, Some(other)) if number >= 0 && self.number & other != 0 => {
                 write!(f, "call {} of x32", self.number & !other)?
             }
-            (None, _) => write!(f, "call {}", self.number)?,
+            (None, _) => write!(f, "call {number}")?,
         }
         if written.is_empty() {
             return f.write_str("(...)");
@@ -426,6 +427,7 @@ mod tests {
             .to_string()
         };
         assert_eq!(call(999), "call 999(...)");
+        assert_eq!(call(u32::MAX), "call -1(...)");
         if cfg!(target_arch = "x86_64") {
             assert_eq!(call(0x4000_0007), "call 7 of x32(...)");
         }

@@ -33,7 +33,7 @@ pub enum Event<'a> {
         /// Its name; null: the filter does not know it.
         name: Option<&'static str>,
         /// Its number.
-        number: u32,
+        number: i32,
         /// The address it was made from, in hexadecimal.
         address: Shown<'a>,
         /// What the module was answered.
@@ -82,7 +82,8 @@ pub enum Event<'a> {
         untold: u64,
         /// Lines that could not be written.
         lost_lines: u64,
-        /// How often the kernel had records that were not read in time.
+        /// How many denied accesses the kernel has counted and were not read; if its count did not come, how often it had
+        /// records that were not read in time.
         lost_records: u64,
     },
 }
@@ -205,7 +206,10 @@ impl Display for Event<'_> {
                     write!(f, "; {lost_lines} lines could not be written")?;
                 }
                 if lost_records > 0 {
-                    write!(f, "; records of the kernel were lost {lost_records} times")?;
+                    write!(
+                        f,
+                        "; at least {lost_records} records of the kernel were lost"
+                    )?;
                 }
                 Ok(())
             }
@@ -354,7 +358,7 @@ mod tests {
             written(&summary(1, 4, 5), false).as_deref(),
             Some(
                 "oarbank-agent: denied: 3 calls, 2 accesses in all, 1 of them of more kinds than are told; \
-                 4 lines could not be written; records of the kernel were lost 5 times\n"
+                 4 lines could not be written; at least 5 records of the kernel were lost\n"
             )
         );
         assert_eq!(

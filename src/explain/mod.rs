@@ -15,8 +15,8 @@ pub mod record;
 use core::hash::Hash;
 use core::ops::ControlFlow;
 
-use heapless::Vec;
 use heapless::index_map::FnvIndexMap;
+use heapless::{HistoryBuf, Vec};
 use linux_raw_sys::errno::EPERM;
 use linux_raw_sys::ptrace::{
     SECCOMP_RET_ACTION_FULL, SECCOMP_RET_ALLOW, SECCOMP_RET_DATA, SECCOMP_RET_ERRNO,
@@ -32,7 +32,9 @@ use crate::sys::fs::{self, ProcPath};
 use crate::sys::poll::{self, Ready};
 use crate::sys::seccomp::{answer_on_one_processor, receive, refuse, seccomp_data};
 use crate::sys::signal::{self, Received, Signals};
+use crate::sys::spawn::now;
 use crate::sys::{AsFd, Errno, OwnedFd, net};
+use audit::Records;
 use call::Call;
 use event::{Event, Fields, Hexadecimal};
 pub use output::{Output, Request, To};
@@ -40,9 +42,6 @@ use record::{Denied, Record};
 
 /// How many kinds of refused calls, and as many of denied accesses, are told apart; those that come after are only counted.
 pub const KINDS: usize = 512;
-
-/// What is kept of a record, to know it again.
-const KEPT: usize = 256;
 
 /// How many accesses may be denied before it is known that the domain is the module's.
 const PENDING: usize = 8;
@@ -53,16 +52,23 @@ const AT_ONCE: u32 = 64;
 /// How long the kernel may take for its last records, in nanoseconds.
 const LATE: u64 = 20_000_000;
 
+/// How long it may take to tell of a domain's end, which comes after some of its grace periods (RCU).
+const ENDING: u64 = 300_000_000;
+
 /// The longest message of the kernel's audit is 8,970 bytes (`MAX_AUDIT_MESSAGE_LENGTH`), with its header.
 const MESSAGE: usize = 9216;
+
+/// The longest path, with its end (`PATH_MAX`).
+const PATH: usize = 4096;
 
 /// The memory that this needs. The binary has one as a static.
 pub struct Memory {
     kinds: Kinds,
     message: [u8; MESSAGE],
-    path: [u8; KEPT],
-    /// What was denied by domains that may turn out to be the module's.
-    pending: Vec<Pending, PENDING>,
+    path: [u8; PATH],
+    /// What was denied by domains that may turn out to be the module's; the last ones.
+    pending: HistoryBuf<Pending, PENDING>,
+    launcher: [u8; PATH],
 }
 
 impl Memory {
@@ -74,8 +80,9 @@ impl Memory {
                 accesses: FnvIndexMap::new(),
             },
             message: [0; MESSAGE],
-            path: [0; KEPT],
-            pending: Vec::new(),
+            path: [0; PATH],
+            pending: HistoryBuf::new(),
+            launcher: [0; PATH],
         }
     }
 }
@@ -89,7 +96,8 @@ impl Default for Memory {
 /// What was denied, by its kind.
 struct Kinds {
     calls: Counts<Place>,
-    accesses: Counts<Vec<u8, KEPT>>,
+    /// By the hash of what the record says.
+    accesses: Counts<u64>,
 }
 
 /// How often something of a kind was denied.
@@ -104,7 +112,20 @@ struct Count {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     call: Call,
-    address: u64,
+    /// The address within its page, which is the same in every process that has the same code, wherever that was mapped.
+    within_page: u64,
+}
+
+impl Place {
+    /// The smallest page of any architecture.
+    const PAGE: u64 = 4096;
+
+    const fn of(call: Call, address: u64) -> Self {
+        Place {
+            call,
+            within_page: address % Self::PAGE,
+        }
+    }
 }
 
 /// The sums.
@@ -113,7 +134,8 @@ struct Sums {
     calls: u64,
     accesses: u64,
     untold: u64,
-    lost_records: u64,
+    /// How often the kernel said that records were lost.
+    overruns: u64,
     /// The last number that was given to a kind.
     last: u32,
 }
@@ -142,7 +164,16 @@ impl Sums {
 /// An access that some domain has denied.
 struct Pending {
     domain: u64,
-    denied: Vec<u8, KEPT>,
+    denied: Vec<u8, MESSAGE>,
+}
+
+/// The module's domain.
+struct Own {
+    domain: u64,
+    /// How many of its denials were read.
+    read: u64,
+    /// How many there were, which the kernel tells at its end.
+    all: Option<u64>,
 }
 
 /// Explains what a module is denied.
@@ -155,8 +186,10 @@ pub struct Explain<'m> {
     leader: i32,
     /// What Landlock denies, where that is seen.
     records: Option<OwnedFd>,
-    /// The module's domain, once it is known: the oldest that its leader has made.
-    domain: Option<u64>,
+    /// The length of the launcher's path in the memory.
+    launcher: usize,
+    /// The module's domain, once it is known: the oldest that its leader has made with the launcher's program.
+    own: Option<Own>,
     sums: Sums,
     memory: &'m mut Memory,
 }
@@ -178,7 +211,8 @@ impl<'m> Explain<'m> {
             listener: None,
             leader: 0,
             records: None,
-            domain: None,
+            launcher: 0,
+            own: None,
             sums: Sums::default(),
             memory,
         })
@@ -186,8 +220,15 @@ impl<'m> Explain<'m> {
 
     /// Looks whether what Landlock denies can be seen, with this ABI. False: the kernel need not log it, and why is said.
     pub fn look_for_records(&mut self, abi: Abi) -> bool {
-        let (records, reason) = match audit::records(abi) {
-            Ok((socket, doubt)) => (Some(socket), doubt),
+        let (records, reason) = match audit::records(abi, &mut self.memory.launcher) {
+            Ok(Records {
+                socket,
+                launcher,
+                doubt,
+            }) => {
+                self.launcher = launcher;
+                (Some(socket), doubt)
+            }
             Err(reason) => (None, Some(reason)),
         };
         let seen = records.is_some();
@@ -246,7 +287,7 @@ impl<'m> Explain<'m> {
         let errno = answer(self.mode, data);
         let call = Call::of(data);
         let address = data.instruction_pointer;
-        let place = Place { call, address };
+        let place = Place::of(call, address);
         let id = self.sums.count(&mut self.memory.kinds.calls, place);
         self.sums.calls += 1;
         // While it waits, its thread has its number.
@@ -262,7 +303,7 @@ impl<'m> Explain<'m> {
                 process: process.as_ref().map(|process| Text(&process.name)),
                 call: Shown(&call),
                 name: call.name(),
-                number: call.number,
+                number: call.number as i32,
                 address: Shown(&Hexadecimal(address)),
                 errno: event::errno_name(errno),
                 reason: event::reason(&call),
@@ -283,18 +324,19 @@ impl<'m> Explain<'m> {
                 message,
                 path,
                 pending,
+                launcher,
             } = &mut *self.memory;
             let record = match net::receive_message(socket, message) {
                 Ok(None) => return,
                 Ok(Some((kind, text))) => record::parse(kind, text),
                 Err(_) => {
-                    self.sums.lost_records += 1;
+                    self.sums.overruns += 1;
                     None
                 }
             };
             let mut tell = |denied: &[u8]| {
                 self.sums.accesses += 1;
-                let kind = kept(denied);
+                let kind = record::hash(denied);
                 let Some(id) = self.sums.count(&mut kinds.accesses, kind) else {
                     return;
                 };
@@ -311,27 +353,43 @@ impl<'m> Explain<'m> {
                     self.output.say(&said(Some(Text(b"too long for a line"))));
                 }
             };
+            let launcher = launcher.get(..self.launcher).unwrap_or_default();
             // Domains are numbered upwards; one that a module makes for itself is younger than its own.
-            let may_be_own = |domain| self.domain.is_none_or(|own| domain < own);
-            match record {
-                Some(Record::Access { domain, denied }) if self.domain == Some(domain) => {
+            let known = self.own.as_ref().map(|own| own.domain);
+            let may_be_own = |domain| known.is_none_or(|own| domain < own);
+            match (record, &mut self.own) {
+                (Some(Record::Access { domain, denied }), Some(own)) if own.domain == domain => {
+                    own.read += 1;
                     tell(denied);
                 }
-                Some(Record::Access { domain, denied }) if may_be_own(domain) => {
-                    if pending.is_full() {
-                        pending.remove(0);
-                    }
-                    let denied = kept(denied);
-                    // There is room now.
-                    let _ = pending.push(Pending { domain, denied });
+                (Some(Record::Access { domain, denied }), _) if may_be_own(domain) => {
+                    // No record is longer.
+                    let denied = Vec::from_slice(denied).unwrap_or_default();
+                    pending.write(Pending { domain, denied });
                 }
-                Some(Record::Domain { domain, creator })
-                    if creator == self.leader && may_be_own(domain) =>
+                (
+                    Some(Record::Domain {
+                        domain,
+                        creator,
+                        program,
+                    }),
+                    _,
+                ) if creator == self.leader
+                    && may_be_own(domain)
+                    && record::is_path(program, launcher) =>
                 {
-                    for pending in pending.iter().filter(|pending| pending.domain == domain) {
-                        tell(&pending.denied);
+                    let mut read = 0;
+                    for pending in pending.oldest_ordered() {
+                        if pending.domain == domain {
+                            read += 1;
+                            tell(&pending.denied);
+                        }
                     }
-                    self.domain = Some(domain);
+                    let all = None;
+                    self.own = Some(Own { domain, read, all });
+                }
+                (Some(Record::End { domain, denials }), Some(own)) if own.domain == domain => {
+                    own.all = Some(denials);
                 }
                 _ => {}
             }
@@ -340,14 +398,9 @@ impl<'m> Explain<'m> {
 
     /// When everything of the module has ended: what was denied more than once, and the sums.
     pub fn finish(mut self) {
-        // A bound, for a host whose audit never rests.
-        for _ in 0..AT_ONCE {
-            let socket = self.records.as_ref().map(AsFd::as_fd);
-            match poll::read([socket], Some(LATE)) {
-                Ok([Ready::Something]) => self.read_records(),
-                _ => break,
-            }
-        }
+        self.read_last_records();
+        self.output.be_patient();
+
         let Kinds { calls, accesses } = &self.memory.kinds;
         for &Count { id, count } in calls.values().chain(accesses.values()) {
             if count > 1 {
@@ -358,9 +411,17 @@ impl<'m> Explain<'m> {
             calls,
             accesses,
             untold,
-            lost_records,
+            overruns,
             ..
         } = self.sums;
+        let lost_records = match self.own {
+            Some(Own {
+                read,
+                all: Some(all),
+                ..
+            }) => all.saturating_sub(read),
+            _ => overruns,
+        };
         self.output.say(&Event::Summary {
             calls,
             accesses,
@@ -369,15 +430,27 @@ impl<'m> Explain<'m> {
             lost_records,
         });
     }
+
+    /// Reads what the kernel has yet to log.
+    fn read_last_records(&mut self) {
+        let Ok(start) = now() else { return };
+        while let Some(socket) = &self.records {
+            let patience = match self.own {
+                None => LATE,
+                Some(Own { all: None, .. }) => ENDING,
+                Some(_) => return,
+            };
+            let left = now().map_or(0, |now| (start + patience).saturating_sub(now));
+            match poll::read([Some(socket.as_fd())], Some(left)) {
+                Ok([Ready::Something]) if left > 0 => self.read_records(),
+                _ => return,
+            }
+        }
+    }
 }
 
 fn failed(call: &'static str) -> impl Fn(Errno) -> Error<'static> {
     move |errno| Error::call(Step::Supervise, call, errno)
-}
-
-/// As much of a record as is kept.
-fn kept(denied: &[u8]) -> Vec<u8, KEPT> {
-    denied.iter().copied().take(KEPT).collect()
 }
 
 /// The error that the filter of a mode answers. Only such calls are asked about; whatever else comes is not permitted.

@@ -5,6 +5,7 @@ use core::ffi::CStr;
 use super::event::{self, Event};
 use crate::error::{Cause, Error, Step, Subject};
 use crate::sys::fs::{self, FileType};
+use crate::sys::spawn::now;
 use crate::sys::{AsFd, BorrowedFd, Errno, OwnedFd, poll};
 
 /// Where lines go.
@@ -43,9 +44,14 @@ pub struct Output {
     json: bool,
     /// Whether the last line was cut off.
     cut: bool,
+    /// How long lines may yet wait for their reader, in nanoseconds.
+    patience: u64,
     /// Lines that could not be written.
     pub(super) lost: u64,
 }
+
+/// How long the last lines may wait for their reader in all, in nanoseconds.
+const PATIENCE: u64 = 1_000_000_000;
 
 enum File {
     Inherited(BorrowedFd<'static>),
@@ -101,8 +107,14 @@ impl Output {
             file,
             json: request.json,
             cut: false,
+            patience: 0,
             lost: 0,
         })
+    }
+
+    /// The module has ended: from here on there is a little time for the reader.
+    pub(super) fn be_patient(&mut self) {
+        self.patience = PATIENCE;
     }
 
     /// Says something, if that can be said without waiting for anybody. False: the line would be too long.
@@ -110,24 +122,46 @@ impl Output {
         let Some(line) = event::line(event, self.json) else {
             return false;
         };
+        // What follows a line that was cut off is a line of its own, or nothing.
+        if !self.cut || self.write(b"\n") == 1 {
+            let written = self.write(&line);
+            self.cut = 0 < written && written < line.len();
+            self.lost += u64::from(written < line.len());
+        } else {
+            self.lost += 1;
+        }
+        true
+    }
+
+    /// Writes as much as there is room for, or as comes to be while there is patience. A failed write may leave its signal
+    /// pending, which stays blocked: every signal is.
+    fn write(&mut self, bytes: &[u8]) -> usize {
         let fd = match &self.file {
             File::Inherited(fd) => *fd,
             File::Own(fd) => fd.as_fd(),
         };
-        let write = |bytes: &[u8]| {
-            // A failed write may leave its signal pending, which stays blocked: every signal is.
-            matches!(poll::write_now(fd, bytes), Ok(written) if written == bytes.len())
-        };
-        if self.cut && write(b"\n") {
-            self.cut = false;
-        }
-        match poll::write_now(fd, &line) {
-            Ok(written) if written == line.len() => {}
-            written => {
-                self.cut |= matches!(written, Ok(1..));
-                self.lost += 1;
+        let (mut written, patience) = (0, &mut self.patience);
+        while let Some(rest @ [_, ..]) = bytes.get(written..) {
+            match poll::write_now(fd, rest) {
+                Ok(length @ 1..) => written += length,
+                Err(Errno::AGAIN) if waits_for_room(fd, patience) => {}
+                _ => break,
             }
         }
-        true
+        written
     }
+}
+
+/// Waits for room, and takes the time from what there is. False: it is used up.
+fn waits_for_room(fd: BorrowedFd<'_>, patience: &mut u64) -> bool {
+    if *patience == 0 {
+        return false;
+    }
+    let waited = || {
+        let start = now()?;
+        poll::write(fd, *patience)?;
+        Ok::<_, Errno>(now()? - start)
+    };
+    *patience = waited().map_or(0, |waited| patience.saturating_sub(waited));
+    *patience > 0
 }

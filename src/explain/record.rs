@@ -3,6 +3,7 @@
 //! ```text
 //! audit(1729738800.268:30): domain=195ba459b blockers=fs.refer path="/usr/bin" dev="vda2" ino=351
 //! audit(1729738800.268:30): domain=195ba459b status=allocated mode=enforcing pid=300 uid=0 exe="/x" comm="x"
+//! audit(1729738800.268:31): domain=195ba459b status=deallocated denials=3
 //! ```
 
 use crate::landlock::abi::{Abi, NEWEST};
@@ -29,6 +30,15 @@ pub enum Record<'r> {
         domain: u64,
         /// The process, as the first pid namespace numbers it.
         creator: i32,
+        /// The program that it had; see [`is_path`].
+        program: &'r [u8],
+    },
+    /// A domain that has denied something has ended.
+    End {
+        /// The domain.
+        domain: u64,
+        /// How much it has denied.
+        denials: u64,
     },
 }
 
@@ -46,8 +56,17 @@ pub fn parse(kind: u16, text: &[u8]) -> Option<Record<'_>> {
             Some(Record::Access { domain, denied })
         }
         DOMAIN => {
+            if let Some(denials) = field(text, b"denials=") {
+                let denials = decimal(denials)?;
+                return Some(Record::End { domain, denials });
+            }
             let creator = i32::try_from(decimal(field(text, b"pid=")?)?).ok()?;
-            Some(Record::Domain { domain, creator })
+            let program = field(text, b"exe=")?;
+            Some(Record::Domain {
+                domain,
+                creator,
+                program,
+            })
         }
         _ => None,
     }
@@ -57,6 +76,18 @@ pub fn parse(kind: u16, text: &[u8]) -> Option<Record<'_>> {
 fn field<'r>(text: &'r [u8], name: &[u8]) -> Option<&'r [u8]> {
     text.split(|&byte| byte == b' ' || byte == 0)
         .find_map(|word| word.strip_prefix(name))
+}
+
+/// A hash of what was denied, to know it again (FNV-1a): rights and object, not the number of a file, which is another for
+/// each that is made anew.
+pub fn hash(denied: &[u8]) -> u64 {
+    const NAME: &[u8] = b" dev=";
+    let end = denied.windows(NAME.len()).position(|window| window == NAME);
+    let known = denied.get(..end.unwrap_or(denied.len()));
+    let bytes = known.unwrap_or_default().iter();
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 /// What was denied.
@@ -107,10 +138,7 @@ fn untrusted<'r>(text: &'r [u8], room: &'r mut [u8]) -> &'r [u8] {
     }
     let mut length = 0;
     for (to, pair) in room.iter_mut().zip(text.chunks_exact(2)) {
-        let byte = core::str::from_utf8(pair)
-            .ok()
-            .and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        match byte {
+        match byte(pair) {
             Some(byte) => *to = byte,
             // `(null)` and the like.
             None => return text,
@@ -118,6 +146,19 @@ fn untrusted<'r>(text: &'r [u8], room: &'r mut [u8]) -> &'r [u8] {
         length += 1;
     }
     room.get(..length).unwrap_or_default()
+}
+
+/// Two hexadecimal digits.
+fn byte(pair: &[u8]) -> Option<u8> {
+    u8::from_str_radix(core::str::from_utf8(pair).ok()?, 16).ok()
+}
+
+/// Whether a string that the kernel writes so is this path.
+pub fn is_path(text: &[u8], path: &[u8]) -> bool {
+    match text.strip_prefix(b"\"") {
+        Some(quoted) => quoted.strip_suffix(b"\"") == Some(path),
+        None => text.chunks(2).map(byte).eq(path.iter().copied().map(Some)),
+    }
 }
 
 /// What a field grants.
@@ -189,20 +230,56 @@ mod tests {
         let creator = Record::Domain {
             domain: 0x1a,
             creator: 300,
+            program: b"\"/x\"",
         };
         assert_eq!(parse(DOMAIN, second), Some(creator));
+        let last = b"audit(1.2:30): domain=1a status=deallocated denials=3";
+        let end = Record::End {
+            domain: 0x1a,
+            denials: 3,
+        };
+        assert_eq!(parse(DOMAIN, last), Some(end));
+    }
+
+    #[test]
+    fn accesses_are_told_apart_by_rights_and_object() {
+        let long = |end: &str| {
+            std::format!(
+                "fs.read_file path=\"/{}{end}\" dev=\"a\" ino=1",
+                "x".repeat(3000)
+            )
+        };
+        let kinds = [
+            "fs.read_file path=\"/a\" dev=\"vda\" ino=1",
+            "fs.write_file path=\"/a\" dev=\"vda\" ino=1",
+            "fs.read_file path=\"/b\" dev=\"vda\" ino=1",
+            "net.connect_tcp daddr=127.0.0.1 dest=80",
+            "net.connect_tcp daddr=127.0.0.1 dest=81",
+            &long("a"),
+            &long("b"),
+            "",
+        ];
+        let hashes: std::collections::BTreeSet<u64> =
+            kinds.iter().map(|text| hash(text.as_bytes())).collect();
+        assert_eq!(hashes.len(), kinds.len());
+        let again = b"fs.read_file path=\"/a\" dev=\"vdb\" ino=77";
+        assert_eq!(hash(again), hash(kinds[0].as_bytes()));
     }
 
     #[test]
     fn what_is_no_such_record_tells_nothing() {
-        let end = b"audit(1.2:30): domain=1a status=deallocated denials=3";
+        let end = b"audit(1.2:30): domain=1a status=deallocated denials=x";
         for (kind, text) in [
             (1300, FIRST),
             (ACCESS, &b"audit(1.2:30): domain=xyz blockers=fs.refer"[..]),
             (ACCESS, b"audit(1.2:30): domain=1"),
             (ACCESS, b""),
             (DOMAIN, end),
-            (DOMAIN, b"domain=1 status=allocated pid=99999999999"),
+            (
+                DOMAIN,
+                b"domain=1 status=allocated pid=99999999999 exe=\"/x\"",
+            ),
+            (DOMAIN, b"domain=1 status=allocated pid=9"),
         ] {
             assert_eq!(parse(kind, text), None, "{}", text.escape_ascii());
         }
@@ -239,6 +316,24 @@ mod tests {
             (None, None, Some(7))
         );
         assert_eq!(Denied::read(b"\xff", &mut room).rights, "?");
+    }
+
+    #[test]
+    fn a_program_is_known_by_its_path_as_it_is_written() {
+        for (text, path, same) in [
+            (&b"\"/x\""[..], &b"/x"[..], true),
+            (b"\"/x\"", b"/x\"", false),
+            (b"\"/x", b"/x", false),
+            (b"2F78", b"/x", true),
+            (b"2f7820", b"/x ", true),
+            (b"2F782", b"/x", false),
+            (b"2F", b"/x", false),
+            (b"2F78zz", b"/x", false),
+            (b"\"\"", b"", true),
+            (b"(null)", b"/x", false),
+        ] {
+            assert_eq!(is_path(text, path), same, "{}", text.escape_ascii());
+        }
     }
 
     #[test]

@@ -99,8 +99,17 @@ pub fn audit_records() -> Result<OwnedFd, Errno> {
     audit_socket(READERS)
 }
 
-/// Whether the kernel's audit logs anything. EPERM: without CAP_AUDIT_CONTROL, or not in the first pid namespace.
-pub fn is_audit_on() -> Result<bool, Errno> {
+/// What the kernel's audit does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Audit {
+    /// Whether it logs anything.
+    pub on: bool,
+    /// Whether it drops what is more than so much in a second.
+    pub limited: bool,
+}
+
+/// The status of the kernel's audit. EPERM: without CAP_AUDIT_CONTROL, or not in the first pid namespace.
+pub fn audit_status() -> Result<Audit, Errno> {
     /// NLM_F_REQUEST and NLM_F_ACK of `include/uapi/linux/netlink.h`.
     const FLAGS: u16 = 1 | 4;
     /// How long a kernel thread may take for the answer.
@@ -128,8 +137,12 @@ pub fn is_audit_on() -> Result<bool, Errno> {
             body.get(4 * index..4 * index + 4)?.try_into().ok()
         };
         match kind {
-            // The second word of the status.
-            AUDIT_GET => return Ok(word(1).is_some_and(|enabled| enabled != [0; 4])),
+            // `enabled` and `rate_limit` of `struct audit_status`.
+            AUDIT_GET => {
+                let is_set = |index| word(index).is_some_and(|word| word != [0; 4]);
+                let (on, limited) = (is_set(1), is_set(4));
+                return Ok(Audit { on, limited });
+            }
             // 0 is only the acknowledgement.
             NLMSG_ERROR => match i32::from_ne_bytes(word(0).unwrap_or_default()) {
                 0 => {}

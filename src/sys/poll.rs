@@ -41,6 +41,11 @@ pub fn read<const N: usize>(
     }))
 }
 
+/// Waits until something can be written, `nanoseconds` at most.
+pub fn write(fd: impl AsFd, nanoseconds: u64) -> Result<(), Errno> {
+    poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(nanoseconds))
+}
+
 fn poll(polled: &mut [PollFd<'_>], nanoseconds: Option<u64>) -> Result<(), Errno> {
     let time = nanoseconds.map(|nanoseconds| {
         let (tv_sec, tv_nsec) = seconds(nanoseconds);
