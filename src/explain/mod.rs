@@ -6,6 +6,7 @@
 //!
 //! Read [`call`] and [`record`] for what is read of a call and of a record, and [`event`] for what is said.
 
+mod accesses;
 mod audit;
 pub mod call;
 pub mod event;
@@ -15,8 +16,8 @@ pub mod record;
 use core::hash::Hash;
 use core::ops::ControlFlow;
 
+use heapless::Vec;
 use heapless::index_map::FnvIndexMap;
-use heapless::{HistoryBuf, Vec};
 use linux_raw_sys::errno::EPERM;
 use linux_raw_sys::ptrace::{
     SECCOMP_RET_ACTION_FULL, SECCOMP_RET_ALLOW, SECCOMP_RET_DATA, SECCOMP_RET_ERRNO,
@@ -32,43 +33,21 @@ use crate::sys::fs::{self, ProcPath};
 use crate::sys::poll::{self, Ready};
 use crate::sys::seccomp::{answer_on_one_processor, receive, refuse, seccomp_data};
 use crate::sys::signal::{self, Received, Signals};
-use crate::sys::spawn::now;
-use crate::sys::{AsFd, Errno, OwnedFd, net};
-use audit::Records;
+use crate::sys::{AsFd, Errno, OwnedFd};
+use accesses::Accesses;
 use call::Call;
 use event::{Event, Fields, Hexadecimal};
 pub use output::{Output, Request, To};
-use record::{Denied, Record};
+use record::Denied;
 
 /// How many kinds of refused calls, and as many of denied accesses, are told apart; those that come after are only counted.
 pub const KINDS: usize = 512;
 
-/// How many accesses may be denied before it is known that the domain is the module's.
-const PENDING: usize = 8;
-
-/// How many records are read at once, before signals are looked at.
-const AT_ONCE: u32 = 64;
-
-/// How long the kernel may take for its last records, in nanoseconds.
-const LATE: u64 = 20_000_000;
-
-/// How long it may take to tell of a domain's end, which comes after some of its grace periods (RCU).
-const ENDING: u64 = 300_000_000;
-
-/// The longest message of the kernel's audit is 8,970 bytes (`MAX_AUDIT_MESSAGE_LENGTH`), with its header.
-const MESSAGE: usize = 9216;
-
-/// The longest path, with its end (`PATH_MAX`).
-const PATH: usize = 4096;
-
 /// The memory that this needs. The binary has one as a static.
 pub struct Memory {
     kinds: Kinds,
-    message: [u8; MESSAGE],
-    path: [u8; PATH],
-    /// What was denied by domains that may turn out to be the module's; the last ones.
-    pending: HistoryBuf<Pending, PENDING>,
-    launcher: [u8; PATH],
+    accesses: accesses::Memory,
+    path: [u8; accesses::PATH],
 }
 
 impl Memory {
@@ -79,10 +58,8 @@ impl Memory {
                 calls: FnvIndexMap::new(),
                 accesses: FnvIndexMap::new(),
             },
-            message: [0; MESSAGE],
-            path: [0; PATH],
-            pending: HistoryBuf::new(),
-            launcher: [0; PATH],
+            accesses: accesses::Memory::new(),
+            path: [0; accesses::PATH],
         }
     }
 }
@@ -134,8 +111,6 @@ struct Sums {
     calls: u64,
     accesses: u64,
     untold: u64,
-    /// How often the kernel said that records were lost.
-    overruns: u64,
     /// The last number that was given to a kind.
     last: u32,
 }
@@ -161,21 +136,6 @@ impl Sums {
     }
 }
 
-/// An access that some domain has denied.
-struct Pending {
-    domain: u64,
-    denied: Vec<u8, MESSAGE>,
-}
-
-/// The module's domain.
-struct Own {
-    domain: u64,
-    /// How many of its denials were read.
-    read: u64,
-    /// How many there were, which the kernel tells at its end.
-    all: Option<u64>,
-}
-
 /// Explains what a module is denied.
 pub struct Explain<'m> {
     mode: Mode,
@@ -185,11 +145,7 @@ pub struct Explain<'m> {
     listener: Option<OwnedFd>,
     leader: i32,
     /// What Landlock denies, where that is seen.
-    records: Option<OwnedFd>,
-    /// The length of the launcher's path in the memory.
-    launcher: usize,
-    /// The module's domain, once it is known: the oldest that its leader has made with the launcher's program.
-    own: Option<Own>,
+    accesses: Option<Accesses>,
     sums: Sums,
     memory: &'m mut Memory,
 }
@@ -210,9 +166,7 @@ impl<'m> Explain<'m> {
             signals: signal::descriptor(acted).map_err(failed("signalfd4"))?,
             listener: None,
             leader: 0,
-            records: None,
-            launcher: 0,
-            own: None,
+            accesses: None,
             sums: Sums::default(),
             memory,
         })
@@ -220,19 +174,12 @@ impl<'m> Explain<'m> {
 
     /// Looks whether what Landlock denies can be seen, with this ABI. False: the kernel need not log it, and why is said.
     pub fn look_for_records(&mut self, abi: Abi) -> bool {
-        let (records, reason) = match audit::records(abi, &mut self.memory.launcher) {
-            Ok(Records {
-                socket,
-                launcher,
-                doubt,
-            }) => {
-                self.launcher = launcher;
-                (Some(socket), doubt)
-            }
+        let (accesses, reason) = match Accesses::listen(abi, &mut self.memory.accesses) {
+            Ok((accesses, doubt)) => (Some(accesses), doubt),
             Err(reason) => (None, Some(reason)),
         };
-        let seen = records.is_some();
-        self.records = records;
+        let seen = accesses.is_some();
+        self.accesses = accesses;
         if let Some(reason) = reason {
             self.output.say(&Event::Files {
                 seen,
@@ -255,7 +202,7 @@ impl<'m> Explain<'m> {
         let waiting = [
             Some(self.signals.as_fd()),
             self.listener.as_ref().map(AsFd::as_fd),
-            self.records.as_ref().map(AsFd::as_fd),
+            self.accesses.as_ref().map(Accesses::socket),
         ];
         let [signal, call, record] = poll::read(waiting, nanoseconds).map_err(failed("poll"))?;
         if signal != Ready::No {
@@ -268,7 +215,7 @@ impl<'m> Explain<'m> {
             Ready::Ended => self.listener = None,
         }
         if record != Ready::No {
-            self.read_records();
+            self.read_accesses(false);
         }
         Ok(None)
     }
@@ -313,94 +260,46 @@ impl<'m> Explain<'m> {
         Ok(())
     }
 
-    /// Reads what the kernel has logged.
-    fn read_records(&mut self) {
-        for _ in 0..AT_ONCE {
-            let Some(socket) = &self.records else {
+    /// Tells what Landlock has denied by now; `last`: or denies yet.
+    fn read_accesses(&mut self, last: bool) {
+        let Some(accesses) = &mut self.accesses else {
+            return;
+        };
+        let Memory {
+            kinds,
+            accesses: memory,
+            path,
+        } = &mut *self.memory;
+        let tell = |denied: &[u8]| {
+            self.sums.accesses += 1;
+            let kind = record::hash(denied);
+            let Some(id) = self.sums.count(&mut kinds.accesses, kind) else {
                 return;
             };
-            let Memory {
-                kinds,
-                message,
+            let denied = Denied::read(denied, path);
+            let said = |path| Event::Access {
+                id,
+                rights: denied.rights,
                 path,
-                pending,
-                launcher,
-            } = &mut *self.memory;
-            let record = match net::receive_message(socket, message) {
-                Ok(None) => return,
-                Ok(Some((kind, text))) => record::parse(kind, text),
-                Err(_) => {
-                    self.sums.overruns += 1;
-                    None
-                }
+                port: denied.port,
+                pid: denied.process,
+                grants: Fields(&denied),
             };
-            let mut tell = |denied: &[u8]| {
-                self.sums.accesses += 1;
-                let kind = record::hash(denied);
-                let Some(id) = self.sums.count(&mut kinds.accesses, kind) else {
-                    return;
-                };
-                let denied = Denied::read(denied, path);
-                let said = |path| Event::Access {
-                    id,
-                    rights: denied.rights,
-                    path,
-                    port: denied.port,
-                    pid: denied.process,
-                    grants: Fields(&denied),
-                };
-                if !self.output.say(&said(denied.path.map(Text))) {
-                    self.output.say(&said(Some(Text(b"too long for a line"))));
-                }
-            };
-            let launcher = launcher.get(..self.launcher).unwrap_or_default();
-            // Domains are numbered upwards; one that a module makes for itself is younger than its own.
-            let known = self.own.as_ref().map(|own| own.domain);
-            let may_be_own = |domain| known.is_none_or(|own| domain < own);
-            match (record, &mut self.own) {
-                (Some(Record::Access { domain, denied }), Some(own)) if own.domain == domain => {
-                    own.read += 1;
-                    tell(denied);
-                }
-                (Some(Record::Access { domain, denied }), _) if may_be_own(domain) => {
-                    // No record is longer.
-                    let denied = Vec::from_slice(denied).unwrap_or_default();
-                    pending.write(Pending { domain, denied });
-                }
-                (
-                    Some(Record::Domain {
-                        domain,
-                        creator,
-                        program,
-                    }),
-                    _,
-                ) if creator == self.leader
-                    && may_be_own(domain)
-                    && record::is_path(program, launcher) =>
-                {
-                    let mut read = 0;
-                    for pending in pending.oldest_ordered() {
-                        if pending.domain == domain {
-                            read += 1;
-                            tell(&pending.denied);
-                        }
-                    }
-                    let all = None;
-                    self.own = Some(Own { domain, read, all });
-                }
-                (Some(Record::End { domain, denials }), Some(own)) if own.domain == domain => {
-                    own.all = Some(denials);
-                }
-                _ => {}
+            if !self.output.say(&said(denied.path.map(Text))) {
+                self.output.say(&said(Some(Text(b"too long for a line"))));
             }
+        };
+        if last {
+            accesses.read_last(self.leader, memory, tell);
+        } else {
+            accesses.read(self.leader, memory, tell);
         }
     }
 
     /// When everything of the module has ended: what was denied more than once, and the sums.
     pub fn finish(mut self) {
-        self.read_last_records();
+        self.read_accesses(true);
         self.output.be_patient();
-
         let Kinds { calls, accesses } = &self.memory.kinds;
         for &Count { id, count } in calls.values().chain(accesses.values()) {
             if count > 1 {
@@ -411,17 +310,9 @@ impl<'m> Explain<'m> {
             calls,
             accesses,
             untold,
-            overruns,
             ..
         } = self.sums;
-        let lost_records = match self.own {
-            Some(Own {
-                read,
-                all: Some(all),
-                ..
-            }) => all.saturating_sub(read),
-            _ => overruns,
-        };
+        let lost_records = self.accesses.as_ref().map_or(0, Accesses::lost);
         self.output.say(&Event::Summary {
             calls,
             accesses,
@@ -429,23 +320,6 @@ impl<'m> Explain<'m> {
             lost_lines: self.output.lost,
             lost_records,
         });
-    }
-
-    /// Reads what the kernel has yet to log.
-    fn read_last_records(&mut self) {
-        let Ok(start) = now() else { return };
-        while let Some(socket) = &self.records {
-            let patience = match self.own {
-                None => LATE,
-                Some(Own { all: None, .. }) => ENDING,
-                Some(_) => return,
-            };
-            let left = now().map_or(0, |now| (start + patience).saturating_sub(now));
-            match poll::read([Some(socket.as_fd())], Some(left)) {
-                Ok([Ready::Something]) if left > 0 => self.read_records(),
-                _ => return,
-            }
-        }
     }
 }
 
