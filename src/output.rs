@@ -125,7 +125,10 @@ impl Display for Text<'_> {
                     | '\u{200e}'
                     | '\u{200f}'
                     | '\u{202a}'..='\u{202e}'
-                    | '\u{2066}'..='\u{2069}' => char::REPLACEMENT_CHARACTER,
+                    | '\u{2066}'..='\u{2069}'
+                    | '\u{2028}'
+                    | '\u{2029}'
+                    | '\u{061c}' => char::REPLACEMENT_CHARACTER,
                     c => c,
                 })?;
             }

@@ -189,7 +189,7 @@ pub const OTHERS: &[Row] = &[
     },
     Row {
         name: "denials",
-        why: "sandbox-run --explain-denials: refused calls are received and answered (ioctl on the filter's listener), the kernel's audit is read (netlink), lines are written without waiting",
+        why: "sandbox-run --explain-denials: refused calls are received and answered (ioctl on the filter's listener), the kernel's audit is read (netlink), lines go to a process of their own (a socket pair), which writes them",
         calls: &[
             any("bind", &[]),
             any("ioctl", &[]),

@@ -4,11 +4,10 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 
 use oarbank_agent::seccomp::call::{Answer, Verdict};
 use oarbank_agent::seccomp::{Architecture, filter};
@@ -496,45 +495,79 @@ fn an_output_that_nobody_reads_changes_nothing() {
 }
 
 #[test]
-fn a_line_that_was_cut_off_is_ended_before_the_next() {
+fn who_holds_the_output_holds_nobody_up() {
     as_each(|scene| {
-        // It takes what fits of a line.
-        let (mut terminal, its_end) = terminal();
-        std::os::unix::fs::fchown(&its_end, Some(scene.who.0), None).expect("root may");
-        // SAFETY: a flag of the reader's description.
-        check(unsafe { libc::fcntl(terminal.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })
-            .expect("a flag");
-        let mut text = Vec::new();
-        let mut read = || {
-            let end = terminal
-                .read_to_end(&mut text)
-                .map_err(|error| error.kind());
-            (end, String::from_utf8_lossy(&text).into_owned())
-        };
-        let option = format!("--explain-denials=fd:{FD}");
-        let trial = Trial::new(scene, None).options(&[&option, "--json"]);
-        let pause = Pause::new(scene);
-        let script = pause.between(scene, "flood 1 100 100", "sys memfd_create s:x 0");
-        let argv = ["/bin/sh", "-c", &script];
-        let running = trial
-            .run(&pause.policy(scene), &argv)
-            .fd(FD, its_end)
-            .start();
-        pause.is_reached();
-        let (end, before) = read();
-        assert_eq!(end, Err(std::io::ErrorKind::WouldBlock));
-        assert!(
-            !before.ends_with('\n'),
-            "the last line is cut off: {before}"
+        let fifo = scene.fifo("held");
+        // With a reader, who reads nothing.
+        let reader = File::options().read(true).write(true).open(&fifo);
+        let reader = reader.expect("own FIFO");
+        let file = format!("--explain-denials={fifo}");
+        for (options, hold) in [
+            (&[][..], "hold-pipe 2".to_owned()),
+            (&["--explain-denials"], "hold-pipe 2".to_owned()),
+            (
+                &[&file],
+                format!("sys openat -100 s:{fifo} 2 then hold-pipe 3"),
+            ),
+        ] {
+            eprintln!("{options:?}");
+            let timed = [&["--timeout=1", "--grace=0.2"], options].concat();
+            let trial = Trial::new(scene, None).options(&timed);
+            let policy = scene.policy().rw(&fifo);
+            let outcome = trial.run(&policy, &scene.probe_argv(&hold)).run();
+            assert_eq!(outcome.code, Some(124), "{outcome:?}");
+            let out = String::from_utf8_lossy(&outcome.out);
+            assert!(out.ends_with("held 10\n"), "{outcome:?}");
+            trial.will_be_gone();
+            // The lines come when it is let go.
+            let lines = String::from_utf8_lossy(&outcome.err)
+                .matches(" socket(0x")
+                .count();
+            let on_error = usize::from(options == ["--explain-denials"]);
+            assert_eq!(lines, 10 * on_error, "{outcome:?}");
+        }
+        drop(reader);
+    });
+}
+
+#[test]
+fn a_line_that_was_cut_off_is_ended_before_the_next() {
+    as_root(|scene| {
+        // A file system takes what fits of a line.
+        let place = scene.dir("full");
+        let (log, rest, probe) = (
+            format!("{place}/log"),
+            format!("{place}/rest"),
+            scene.probe(),
         );
-        pause.end();
-        assert_eq!(running.finish().success(), "ok 100\nEACCES\n");
-        let (_, text) = read();
-        let cut = before.lines().last().expect("the one that is cut off");
-        let (whole, cut): (Vec<&str>, _) = text.lines().partition(|line| *line != cut);
-        assert_eq!(cut.len(), 1, "{text}");
+        let option = format!("--explain-denials={log}");
+        let policy = scene.policy_file(scene.policy().rw(&place).json());
+        let mount = format!(
+            "mount -t tmpfs -o size=16k none {place} && head -c 8192 /dev/zero >{rest} && \"$@\" && cat {log}"
+        );
+        let module = format!(
+            "{probe} flood 1 100 100; until [ $(wc -c <{log}) -ge 8192 ]; do sleep 0.05; done; sleep 0.2
+             rm {rest}; {probe} sys memfd_create s:x 0"
+        );
+        let mount = ["/usr/bin/unshare", "--mount", "/bin/sh", "-c", &mount, "sh"];
+        let agent = [
+            scene.agent(),
+            "sandbox-run",
+            "--cgroup=none",
+            &option,
+            "--json",
+            &policy,
+        ];
+        let module = ["--", "/bin/sh", "-c", &module];
+        let run = scene.plain(&[&mount[..], &agent, &module].concat()).run();
+        let said = run.success();
+        let text = said
+            .strip_prefix("ok 100\nEACCES\n")
+            .expect("what it is without");
+        let is_cut = text.as_bytes()[8191] != b'\n';
         let is_whole = |line: &&str| line.starts_with("{\"event\":\"") && line.ends_with('}');
-        assert!(whole.iter().all(is_whole), "{text}");
+        let (whole, cut): (Vec<&str>, Vec<&str>) = text.lines().partition(is_whole);
+        assert_eq!(cut.len(), usize::from(is_cut), "{text}");
         assert!(
             whole
                 .iter()
@@ -797,10 +830,7 @@ fn a_place_that_cannot_be_written_ends_the_launch() {
             scene.symlink("/etc/made-by-a-module", "dangling");
             scene.symlink(&directory, "linked");
         }
-        let fifo = CString::new(scene.path("fifo")).expect("no NUL");
-        // SAFETY: the path ends in a zero byte.
-        let _ = unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) };
-        scene.give(fifo.to_str().expect("text"));
+        let fifo = scene.fifo("fifo");
         let run = |place: &str| {
             let option = format!("--explain-denials={place}");
             let trial = Trial::new(scene, None).options(&[&option]);
@@ -816,7 +846,7 @@ fn a_place_that_cannot_be_written_ends_the_launch() {
         run(&directory).refused(70, "output", &["/d\"", "EISDIR"]);
         run(&dangling).refused(70, "output", &["dangling", "ELOOP", "symbolic link"]);
         run(&scene.path("linked/log")).refused(70, "output", &["linked/log", "ELOOP"]);
-        run(fifo.to_str().expect("text")).refused(70, "output", &["fifo", "ENXIO"]);
+        run(&fifo).refused(70, "output", &["fifo", "ENXIO"]);
         run("fd:499").refused(70, "output", &["--explain-denials", "EBADF"]);
         for place in ["", "fd:", "fd:2", "fd:x", "fd:-1"] {
             run(place).refused(64, "usage", &[]);
@@ -826,15 +856,33 @@ fn a_place_that_cannot_be_written_ends_the_launch() {
             .launcher(&["sandbox-run", "--json", &policy, "--", "/bin/true"])
             .run();
         json.refused(64, "usage", &["--json", "--explain-denials"]);
-        // A descriptor is the module's or the launcher's.
         let option = format!("--explain-denials=fd:{FD}");
         let trial = Trial::new(scene, None).options(&[&option]);
-        let null = File::open("/dev/null").expect("a device");
-        let run = trial
-            .run(&scene.policy(), &scene.probe_argv("sys getpid"))
-            .fd(FD, null);
-        let outcome = run.env("OARBANK_X", format!("fd:{FD}")).run();
-        outcome.refused(70, "output", &["--explain-denials", "OARBANK_"]);
+        let run = |descriptor: OwnedFd| {
+            let argv = scene.probe_argv("sys getpid");
+            trial.run(&scene.policy(), &argv).fd(FD, descriptor)
+        };
+        let opened = |path: &str, flags| {
+            let file = File::options().read(true).custom_flags(flags).open(path);
+            OwnedFd::from(file.expect("it is there"))
+        };
+        // Nothing can be written to these.
+        let file = scene.file("d/file", "");
+        let (reader, _writer) = std::io::pipe().expect("a pipe");
+        for descriptor in [opened(&file, 0), opened(&file, libc::O_PATH), reader.into()] {
+            let outcome = run(descriptor).run();
+            outcome.refused(70, "output", &["--explain-denials", "EBADF"]);
+        }
+        // SAFETY: the descriptor is new.
+        let event = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, 0)) };
+        for descriptor in [opened(&directory, 0), event] {
+            let outcome = run(descriptor).run();
+            outcome.refused(70, "output", &["--explain-denials", "EINVAL"]);
+        }
+        // A descriptor is the module's or the launcher's.
+        let run = run(opened("/dev/null", 0)).env("OARBANK_X", format!("fd:{FD}"));
+        run.run()
+            .refused(70, "output", &["--explain-denials", "OARBANK_"]);
     });
 }
 

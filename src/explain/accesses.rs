@@ -169,7 +169,9 @@ impl Accesses {
             };
             let left = now().map_or(0, |now| (start + patience).saturating_sub(now));
             match poll::read([Some(self.socket())], Some(left)) {
-                Ok([Ready::Something]) if left > 0 => self.read(leader, memory, &mut tell),
+                Ok([Ready::Something | Ready::Failed]) if left > 0 => {
+                    self.read(leader, memory, &mut tell)
+                }
                 _ => return,
             }
         }

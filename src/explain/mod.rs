@@ -4,6 +4,8 @@
 //! filter on what the kernel copied of the registers, and says nothing else, whatever it can't tell anybody. What
 //! Landlock denies is read from the kernel's audit, where that can be read.
 //!
+//! To write a line may wait for whoever shares the file, and the keeper must not: a process of its own writes them.
+//!
 //! Read [`call`] and [`record`] for what is read of a call and of a record, and [`event`] for what is said.
 
 mod accesses;
@@ -12,6 +14,7 @@ pub mod call;
 pub mod event;
 pub mod output;
 pub mod record;
+mod writer;
 
 use core::hash::Hash;
 use core::ops::ControlFlow;
@@ -208,11 +211,11 @@ impl<'m> Explain<'m> {
         if signal != Ready::No {
             return signal::wait(self.acted, Some(0)).map_err(failed("rt_sigtimedwait"));
         }
-        match call {
-            Ready::No => {}
-            Ready::Something => self.answer()?,
+        if call == Ready::Something {
+            self.answer()?;
+        } else if call == Ready::Ended {
             // Nobody is left who could call.
-            Ready::Ended => self.listener = None,
+            self.listener = None;
         }
         if record != Ready::No {
             self.read_accesses(false);
@@ -238,9 +241,11 @@ impl<'m> Explain<'m> {
         let id = self.sums.count(&mut self.memory.kinds.calls, place);
         self.sums.calls += 1;
         // While it waits, its thread has its number.
-        let process = id.and_then(|_| Process::of(waiting.thread));
+        let mut process = id.and_then(|_| Process::of(waiting.thread));
         match refuse(listener, &waiting, errno) {
-            Ok(()) | Err(Errno::NOENT) => {}
+            Ok(()) => {}
+            // It was killed before it was looked at, perhaps: its number may have been another's.
+            Err(Errno::NOENT) => process = None,
             Err(errno) => return Err(failed("SECCOMP_IOCTL_NOTIF_SEND")(errno)),
         }
         if let Some(id) = id {
@@ -312,14 +317,16 @@ impl<'m> Explain<'m> {
             untold,
             ..
         } = self.sums;
+        let lost_lines = self.output.lost();
         let lost_records = self.accesses.as_ref().map_or(0, Accesses::lost);
         self.output.say(&Event::Summary {
             calls,
             accesses,
             untold,
-            lost_lines: self.output.lost,
+            lost_lines,
             lost_records,
         });
+        self.output.end();
     }
 }
 

@@ -3,10 +3,11 @@
 use core::ffi::CStr;
 
 use super::event::{self, Event};
+use super::writer;
 use crate::error::{Cause, Error, Step, Subject};
 use crate::sys::fs::{self, FileType};
 use crate::sys::spawn::now;
-use crate::sys::{AsFd, BorrowedFd, Errno, OwnedFd, poll};
+use crate::sys::{AsFd, BorrowedFd, Errno, OwnedFd, net, poll};
 
 /// Where lines go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,20 +41,19 @@ pub struct Request {
 
 /// Where lines go, opened.
 pub struct Output {
-    file: File,
+    /// To the process that writes them.
+    socket: OwnedFd,
     json: bool,
-    /// Whether the last line was cut off.
-    cut: bool,
     /// How long lines may yet wait for their reader, in nanoseconds.
     patience: u64,
     /// Lines that could not be written.
-    pub(super) lost: u64,
+    lost: u64,
 }
 
 /// How long the last lines may wait for their reader in all, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
 
-enum File {
+pub(super) enum File {
     Inherited(BorrowedFd<'static>),
     Own(OwnedFd),
 }
@@ -67,8 +67,20 @@ impl Output {
         let inherited = |number| {
             let fd = fs::inherited(number).map_err(failed(option))?;
             let stat = fs::stat(fd).map_err(failed(option))?;
-            if fs::file_type(&stat) != FileType::CharacterDevice {
-                return Ok(File::Inherited(fd));
+            let kind = fs::file_type(&stat);
+            if matches!(
+                kind,
+                FileType::RegularFile | FileType::Fifo | FileType::Socket
+            ) {
+                return match fs::is_open_for_writing(fd).map_err(failed(option))? {
+                    true => Ok(File::Inherited(fd)),
+                    false => Err(failed(option)(Errno::BADF)),
+                };
+            }
+            if kind != FileType::CharacterDevice {
+                let reason = "must be a file, a pipe, a socket or a terminal";
+                let cause = Cause::Explained(Errno::INVAL, reason);
+                return Err(Error::refused(Step::Output, option, cause));
             }
             // A terminal that is stopped or full makes every write wait, unless it was opened like this.
             fs::open_without_waiting(fd).map(File::Own).map_err(|errno| {
@@ -83,7 +95,6 @@ impl Output {
             })
         };
         let file = match request.to {
-            // One that was closed loses every line, which changes nothing for the module.
             To::StandardError => inherited(2)?,
             To::Inherited(number) => inherited(number)?,
             To::File(path) => {
@@ -104,17 +115,11 @@ impl Output {
             }
         };
         Ok(Output {
-            file,
+            socket: writer::start(file)?,
             json: request.json,
-            cut: false,
             patience: 0,
             lost: 0,
         })
-    }
-
-    /// The module has ended: from here on there is a little time for the reader.
-    pub(super) fn be_patient(&mut self) {
-        self.patience = PATIENCE;
     }
 
     /// Says something, if that can be said without waiting for anybody. False: the line would be too long.
@@ -122,46 +127,67 @@ impl Output {
         let Some(line) = event::line(event, self.json) else {
             return false;
         };
-        // What follows a line that was cut off is a line of its own, or nothing.
-        if !self.cut || self.write(b"\n") == 1 {
-            let written = self.write(&line);
-            self.cut = 0 < written && written < line.len();
-            self.lost += u64::from(written < line.len());
-        } else {
-            self.lost += 1;
-        }
+        let sent = self.send(&line);
+        self.lost += u64::from(!sent);
         true
     }
 
-    /// Writes as much as there is room for, or as comes to be while there is patience. A failed write may leave its signal
-    /// pending, which stays blocked: every signal is.
-    fn write(&mut self, bytes: &[u8]) -> usize {
-        let fd = match &self.file {
-            File::Inherited(fd) => *fd,
-            File::Own(fd) => fd.as_fd(),
-        };
-        let (mut written, patience) = (0, &mut self.patience);
-        while let Some(rest @ [_, ..]) = bytes.get(written..) {
-            match poll::write_now(fd, rest) {
-                Ok(length @ 1..) => written += length,
-                Err(Errno::AGAIN) if waits_for_room(fd, patience) => {}
-                _ => break,
+    /// The module has ended: from here on there is a little time for the reader.
+    pub(super) fn be_patient(&mut self) {
+        self.patience = PATIENCE;
+    }
+
+    /// How many lines could not be written by now.
+    pub(super) fn lost(&mut self) -> u64 {
+        let mut answer = [0; size_of::<u64>()];
+        if self.send(writer::QUESTION)
+            && self.wait(For::Answer)
+            && net::receive_packet_now(&self.socket, &mut answer) == Ok(answer.len())
+        {
+            self.lost += u64::from_ne_bytes(answer);
+        }
+        self.lost
+    }
+
+    /// Nothing more will be said: waits until all of it is written, while there is patience.
+    pub(super) fn end(mut self) {
+        if self.send(writer::END) {
+            self.wait(For::Answer);
+        }
+    }
+
+    fn send(&mut self, packet: &[u8]) -> bool {
+        loop {
+            match net::send_now(&self.socket, packet) {
+                Err(Errno::AGAIN) if self.wait(For::Room) => {}
+                sent => return sent.is_ok(),
             }
         }
-        written
+    }
+
+    /// Waits, and takes the time from what there is. False: it is used up.
+    fn wait(&mut self, what: For) -> bool {
+        if self.patience == 0 {
+            return false;
+        }
+        let waited = || {
+            let (start, socket) = (now()?, self.socket.as_fd());
+            match what {
+                For::Room => poll::write(socket, self.patience)?,
+                For::Answer => poll::read([Some(socket)], Some(self.patience)).map(drop)?,
+            }
+            Ok::<_, Errno>(now()? - start)
+        };
+        self.patience = waited().map_or(0, |waited| self.patience.saturating_sub(waited));
+        self.patience > 0
     }
 }
 
-/// Waits for room, and takes the time from what there is. False: it is used up.
-fn waits_for_room(fd: BorrowedFd<'_>, patience: &mut u64) -> bool {
-    if *patience == 0 {
-        return false;
-    }
-    let waited = || {
-        let start = now()?;
-        poll::write(fd, *patience)?;
-        Ok::<_, Errno>(now()? - start)
-    };
-    *patience = waited().map_or(0, |waited| patience.saturating_sub(waited));
-    *patience > 0
+/// What is waited for.
+#[derive(Clone, Copy)]
+enum For {
+    /// To send one more packet.
+    Room,
+    /// An answer, or the end.
+    Answer,
 }

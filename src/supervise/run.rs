@@ -7,7 +7,8 @@
 //! The front is the process that the caller started. It prepares all that can be prepared, forks the keeper, passes
 //! signals on and gives the keeper's exit code. The keeper starts the module, verifies it, watches over it, and ends its
 //! container. Both are subreapers: whatever a module leaves behind becomes the child of one of them. If the front is
-//! killed, the keeper is told by the kernel and ends the container; if the keeper is killed, the front does.
+//! killed, the keeper is told by the kernel and ends the container; if the keeper is killed, the front does. With
+//! `--explain-denials` there is one process more, which writes the lines ([`crate::explain`]).
 
 use core::ffi::CStr;
 

@@ -256,7 +256,7 @@ pub fn open_at(at: impl AsFd, path: &CStr, flags: OFlags) -> Result<OwnedFd, Err
 }
 
 /// Opens a file to append to it, made for its owner alone if it is not there, following no symbolic link anywhere. Writing to
-/// it does not wait. ENXIO: a FIFO without a reader.
+/// it does not wait for room. ENXIO: a FIFO without a reader.
 pub fn open_log(path: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::WRONLY
         | OFlags::APPEND
@@ -272,6 +272,12 @@ pub fn open_log(path: &CStr) -> Result<OwnedFd, Errno> {
 pub fn open_without_waiting(fd: impl AsFd) -> Result<OwnedFd, Errno> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK;
     open_at(CWD, ProcPath::of_descriptor(fd).as_c_str(), flags)
+}
+
+/// Whether a descriptor may be written to.
+pub fn is_open_for_writing(fd: impl AsFd) -> Result<bool, Errno> {
+    let flags = rustix::fs::fcntl_getfl(fd)?;
+    Ok(flags.intersects(OFlags::WRONLY | OFlags::RDWR) && !flags.contains(OFlags::PATH))
 }
 
 /// Makes a directory, which its owner alone may change and everybody may read, as far as the umask lets it.

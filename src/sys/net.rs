@@ -26,6 +26,29 @@ pub fn stream_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
+/// Makes a pair of unix sockets that keep packets apart.
+pub fn packet_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let flags = SocketFlags::CLOEXEC;
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+/// Sends a packet. EAGAIN: there is no room.
+pub fn send_now(socket: &OwnedFd, packet: &[u8]) -> Result<(), Errno> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    rustix::net::send(socket, packet, flags).map(drop)
+}
+
+/// Waits for a packet: its length, or 0 for an empty one and when the other end is closed.
+pub fn receive_packet(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    rustix::io::retry_on_intr(|| rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()))
+        .map(|received| received.0)
+}
+
+/// As [`receive_packet`], without waiting. EAGAIN: there is none.
+pub fn receive_packet_now(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    rustix::net::recv(socket, buffer, RecvFlags::DONTWAIT).map(|received| received.0)
+}
+
 /// Connects to an IPv4 address, or begins to: EINPROGRESS.
 pub fn connect(socket: &OwnedFd, address: [u8; 4], port: u16) -> Result<(), Errno> {
     rustix::net::connect(socket, &SocketAddrV4::new(Ipv4Addr::from(address), port))

@@ -11,8 +11,10 @@ use super::{AsFd, BorrowedFd, Errno, fs, seconds};
 pub enum Ready {
     /// Nothing yet.
     No,
-    /// Something, or an error that a read will tell.
+    /// Something.
     Something,
+    /// An error, which a read may tell, or not: a listener's lock that is held.
+    Failed,
     /// Nothing, and nothing more will come.
     Ended,
 }
@@ -31,8 +33,10 @@ pub fn read<const N: usize>(
     let mut polled = polled.iter().map(PollFd::revents);
     Ok(descriptors.map(|fd| {
         let found = fd.and_then(|_| polled.next()).unwrap_or(PollFlags::empty());
-        if found.intersects(PollFlags::IN | PollFlags::ERR) {
+        if found.contains(PollFlags::IN) {
             Ready::Something
+        } else if found.contains(PollFlags::ERR) {
+            Ready::Failed
         } else if found.is_empty() {
             Ready::No
         } else {
@@ -42,8 +46,18 @@ pub fn read<const N: usize>(
 }
 
 /// Waits until something can be written, `nanoseconds` at most.
-pub fn write(fd: impl AsFd, nanoseconds: u64) -> Result<(), Errno> {
+pub fn write(fd: BorrowedFd<'_>, nanoseconds: u64) -> Result<(), Errno> {
     poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(nanoseconds))
+}
+
+/// Waits until something can be written, or the other end of a socket is closed: whether it is.
+pub fn room(fd: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let mut polled = [
+        PollFd::new(&fd, PollFlags::OUT),
+        PollFd::new(&socket, PollFlags::empty()),
+    ];
+    poll(&mut polled, None)?;
+    Ok(polled[1].revents().contains(PollFlags::HUP))
 }
 
 fn poll(polled: &mut [PollFd<'_>], nanoseconds: Option<u64>) -> Result<(), Errno> {
@@ -60,8 +74,8 @@ fn poll(polled: &mut [PollFd<'_>], nanoseconds: Option<u64>) -> Result<(), Errno
 
 /// Writes bytes if that can be done without waiting, all of them or, to a file, what fits. EAGAIN: it would wait.
 ///
-/// Who shares the description of a pipe or socket can't make this wait (`RWF_NOWAIT`, for pipes since Linux 6.5). Else it
-/// is asked before, and who fills it between the question and the write can.
+/// For room, that is (`RWF_NOWAIT`, for pipes since Linux 6.5; else it is asked before, and who fills it between the question
+/// and the write makes it wait). A lock of the file that somebody else holds is waited for all the same.
 pub fn write_now(fd: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
     /// The offset that means that of the description, as in `write(2)`.
     const OWN: u64 = u64::MAX;
@@ -76,7 +90,7 @@ pub fn write_now(fd: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
                 Err(Errno::AGAIN)
             }
         }
-        // XFS and btrfs answer that for a file's time alone; nobody makes a write to a file wait.
+        // XFS and btrfs answer that for a file's time alone; there is always room in a file, or an error.
         Err(Errno::AGAIN) if fs::file_type(&fs::stat(&fd)?) == fs::FileType::RegularFile => {
             fs::write(fd, bytes)
         }

@@ -21,6 +21,7 @@ pub(crate) fn run(verb: &str, rest: &[&str]) -> Option<Answer> {
         "child-signal" => child_signal(),
         "bomb" => bomb(rest == ["sessions"]),
         "flood" => Ok(flood(number(rest[0]), number(rest[1]), number(rest[2]))),
+        "hold-pipe" => hold_pipe(number(rest[0]) as i32),
         "thread" => Ok(std::thread::spawn(|| 7).join().expect("the thread ends")),
         _ => return None,
     })
@@ -202,6 +203,34 @@ fn flood(threads: u64, calls: u64, families: u64) -> u64 {
     let threads: Vec<_> = (0..threads).map(|_| std::thread::spawn(refused)).collect();
     let each = threads.into_iter().map(|thread| thread.join());
     each.map(|refused| refused.expect("the thread ends")).sum()
+}
+
+/// Holds the lock of a pipe until this process ends, so that everybody waits who writes to it, and floods a little.
+fn hold_pipe(pipe: i32) -> Answer {
+    let mut pair = [-1; 2];
+    // SAFETY: room for two descriptors.
+    answer(i64::from(unsafe {
+        libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr())
+    }))?;
+    let silent = pair[0];
+    std::thread::spawn(move || {
+        let null = std::ptr::null_mut();
+        // SAFETY: no offsets; it waits, with the pipe, for a socket that nobody writes to.
+        unsafe { libc::splice(silent, null, pipe, null, 1, 0) }
+    });
+    let moment = std::time::Duration::from_millis(200);
+    std::thread::sleep(moment);
+    let write = std::thread::spawn(move || {
+        // SAFETY: one byte.
+        unsafe { libc::write(pipe, b"\n".as_ptr().cast(), 1) }
+    });
+    std::thread::sleep(moment);
+    assert!(!write.is_finished(), "the pipe is not held");
+    println!("held {}", flood(1, 10, 10));
+    loop {
+        // SAFETY: waits for a signal.
+        unsafe { libc::pause() };
+    }
 }
 
 /// Ends an own child by a signal: `ok 1015` is death by SIGTERM.

@@ -1,5 +1,6 @@
 //! A place for a test to happen, for one user.
 
+use std::ffi::CString;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -142,6 +143,16 @@ impl Scene {
     pub(crate) fn symlink(&self, target: &str, name: &str) -> String {
         let path = self.path(name);
         std::os::unix::fs::symlink(target, &path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        path
+    }
+
+    /// A FIFO of the scene's user, which may be there already.
+    pub(crate) fn fifo(&self, name: &str) -> String {
+        let path = self.path(name);
+        let text = CString::new(path.as_str()).expect("no zero byte");
+        // SAFETY: the path ends in a zero byte.
+        let _ = unsafe { libc::mkfifo(text.as_ptr(), 0o600) };
+        self.give(&path);
         path
     }
 
