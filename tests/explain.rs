@@ -9,6 +9,7 @@ use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 
+use oarbank_agent::output::Text;
 use oarbank_agent::seccomp::call::{Answer, Verdict};
 use oarbank_agent::seccomp::{Architecture, filter};
 use support::other_abi::with_abi;
@@ -912,8 +913,21 @@ fn who_is_looked_after_already_is_told_so() {
 // What a module writes into its name.
 
 #[test]
+fn text_has_no_letter_that_ends_a_line_or_turns_the_writing() {
+    for letter in
+        "\u{7f}\u{85}\u{9b}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}"
+            .chars()
+    {
+        let text = format!("a{letter}é");
+        let shown = Text(text.as_bytes()).to_string();
+        assert_eq!(shown, "a\u{fffd}é", "{letter:?}");
+    }
+    assert_eq!(Text(b"\xffa\xc3").to_string(), "\u{fffd}a\u{fffd}");
+}
+
+#[test]
 fn what_a_module_calls_itself_is_made_harmless() {
-    const NAME: &str = "\u{1b}[2J\"\\\u{9b}\u{202e}'";
+    const NAME: &str = "\u{1b}[2J\"\\\u{9b}\u{202e}\u{61c}";
     as_each(|scene| {
         let steps = format!("sys prctl 15 s:{NAME} then sys socket 1 1 0");
         let argv = scene.probe_argv(&steps);
@@ -924,13 +938,15 @@ fn what_a_module_calls_itself_is_made_harmless() {
             .find(|line| line.contains("socket("))
             .expect("a line");
         assert!(
-            line.contains("\"process\":\"\\u001B[2J\\\"\\\\\\\\\u{fffd}\u{fffd}'\""),
+            line.contains("\"process\":\"\\u001B[2J\\\"\\\\\\\\\u{fffd}\u{fffd}\u{fffd}\""),
             "{line}"
         );
         let trial = Trial::new(scene, None).options(&["--explain-denials"]);
         let outcome = trial.run(&scene.policy(), &argv).run();
         let err = String::from_utf8(outcome.err.clone()).expect("UTF-8");
-        let odd = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
+        let odd = |letter: char| {
+            letter.is_control() && letter != '\n' || ['\u{202e}', '\u{61c}'].contains(&letter)
+        };
         assert!(!err.contains(odd), "{err:?}");
         assert!(err.contains("\\u{1b}[2J"), "{err:?}");
         if is_here("/usr/bin/python3") {

@@ -335,7 +335,7 @@ fn watch(keeper: i32, acted: Signals) -> Result<u8, Error<'static>> {
                     Step::Supervise,
                     Subject::Name("the keeper"),
                     Cause::Reason(
-                        "it was killed, and the module with it: by the kernel for want of memory (see dmesg) or by somebody",
+                        "it was killed, and the module with it: by the kernel for want of memory (see dmesg) or at RLIMIT_CPU, or by somebody",
                     ),
                 ));
             }

@@ -182,7 +182,7 @@ fn hear(told: &OwnedFd, buffer: &mut Buffer, ready: bool) -> Result<(), Failure>
 fn vanished(ended: Result<Option<(i32, End)>, Errno>) -> Error<'static> {
     let cause = match ended {
         Ok(Some((_, End::Signal(9)))) => Cause::Reason(
-            "it was killed before its exec, by the kernel for want of memory (see dmesg, --memory-max) or by somebody",
+            "it was killed before its exec, by the kernel for want of memory (see dmesg, --memory-max) or at RLIMIT_CPU, or by somebody",
         ),
         Ok(_) => Cause::Reason("it ended before its exec: see what sandbox-check says"),
         Err(errno) => Cause::Errno(errno),
