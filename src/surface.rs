@@ -199,6 +199,7 @@ pub const OTHERS: &[Row] = &[
             any("recvmsg", &[]),
             any("sendmsg", &[]),
             any("sendto", &[]),
+            any("setsockopt", &[]),
             any("signalfd4", &[]),
             any("socket", &[]),
             any("socketpair", &[]),

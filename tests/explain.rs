@@ -687,6 +687,36 @@ fn lines_that_could_not_be_written_are_counted_for_who_reads_later() {
 }
 
 #[test]
+fn who_reads_after_the_end_is_told_how_many_lines_are_lost() {
+    as_root(|scene| {
+        let mut told = 0;
+        // Whether there is room for the last line depends on the length of those before it.
+        for name in ["", "xxx", "xxxxxx", "xxxxxxxxx"] {
+            let (mut reader, writer) = std::io::pipe().expect("a pipe");
+            let option = format!("--explain-denials=fd:{FD}");
+            let trial = Trial::new(scene, None).options(&[&option, "--json"]);
+            let steps = format!("sys prctl 15 s:p{name} then flood 1 500 500");
+            let run = trial.run(&scene.policy(), &scene.probe_argv(&steps));
+            assert_eq!(run.fd(FD, writer).run().success(), "ok 0\nok 500\n");
+            trial.will_be_gone();
+            let mut text = String::new();
+            reader.read_to_string(&mut text).expect("UTF-8");
+            let calls = text.matches("{\"event\":\"call\"").count();
+            assert!(calls < 400, "{calls}");
+            let last = text.lines().last().expect("a line");
+            if last.starts_with("{\"event\":\"summary\"") {
+                let number = |name| field(last, name).parse::<usize>().expect("a number");
+                // Each was denied once.
+                assert_eq!(calls + number("lost_lines"), number("calls"), "{last}");
+                assert!(number("calls") >= 500, "{last}");
+                told += 1;
+            }
+        }
+        assert!(told > 0, "it never was");
+    });
+}
+
+#[test]
 fn closed_standard_descriptors_lose_no_line() {
     as_each(|scene| {
         for closed in ["<&-", ">&-", "<&- >&- 2>&-"] {

@@ -42,6 +42,7 @@ use call::Call;
 use event::{Event, Fields, Hexadecimal};
 pub use output::{Output, Request, To};
 use record::Denied;
+pub use writer::Lines;
 
 /// How many kinds of refused calls, and as many of denied accesses, are told apart; those that come after are only counted.
 pub const KINDS: usize = 512;
@@ -142,7 +143,7 @@ impl Sums {
 /// Explains what a module is denied.
 pub struct Explain<'m> {
     mode: Mode,
-    output: Output,
+    lines: Lines,
     acted: Signals,
     signals: OwnedFd,
     listener: Option<OwnedFd>,
@@ -155,16 +156,16 @@ pub struct Explain<'m> {
 
 impl<'m> Explain<'m> {
     /// Makes ready to explain, in the process that will wait. `acted`: the signals that are waited for, all of which must
-    /// be blocked, as SIGPIPE must.
+    /// be blocked.
     pub fn new(
         mode: Mode,
-        output: Output,
+        lines: Lines,
         acted: Signals,
         memory: &'m mut Memory,
     ) -> Result<Self, Error<'static>> {
         Ok(Explain {
             mode,
-            output,
+            lines,
             acted,
             signals: signal::descriptor(acted).map_err(failed("signalfd4"))?,
             listener: None,
@@ -184,7 +185,7 @@ impl<'m> Explain<'m> {
         let seen = accesses.is_some();
         self.accesses = accesses;
         if let Some(reason) = reason {
-            self.output.say(&Event::Files {
+            self.lines.say(&Event::Files {
                 seen,
                 reason: Shown(&reason),
             });
@@ -249,7 +250,7 @@ impl<'m> Explain<'m> {
             Err(errno) => return Err(failed("SECCOMP_IOCTL_NOTIF_SEND")(errno)),
         }
         if let Some(id) = id {
-            self.output.say(&Event::Call {
+            self.lines.say(&Event::Call {
                 id,
                 pid: process.as_ref().map(|process| process.pid),
                 process: process.as_ref().map(|process| Text(&process.name)),
@@ -290,8 +291,8 @@ impl<'m> Explain<'m> {
                 pid: denied.process,
                 grants: Fields(&denied),
             };
-            if !self.output.say(&said(denied.path.map(Text))) {
-                self.output.say(&said(Some(Text(b"too long for a line"))));
+            if !self.lines.say(&said(denied.path.map(Text))) {
+                self.lines.say(&said(Some(Text(b"too long for a line"))));
             }
         };
         if last {
@@ -304,11 +305,11 @@ impl<'m> Explain<'m> {
     /// When everything of the module has ended: what was denied more than once, and the sums.
     pub fn finish(mut self) {
         self.read_accesses(true);
-        self.output.be_patient();
+        self.lines.be_patient();
         let Kinds { calls, accesses } = &self.memory.kinds;
         for &Count { id, count } in calls.values().chain(accesses.values()) {
             if count > 1 {
-                self.output.say(&Event::Again { id, count });
+                self.lines.say(&Event::Again { id, count });
             }
         }
         let Sums {
@@ -317,16 +318,8 @@ impl<'m> Explain<'m> {
             untold,
             ..
         } = self.sums;
-        let lost_lines = self.output.lost();
         let lost_records = self.accesses.as_ref().map_or(0, Accesses::lost);
-        self.output.say(&Event::Summary {
-            calls,
-            accesses,
-            untold,
-            lost_lines,
-            lost_records,
-        });
-        self.output.end();
+        self.lines.end([calls, accesses, untold, lost_records]);
     }
 }
 

@@ -2,12 +2,9 @@
 
 use core::ffi::CStr;
 
-use super::event::{self, Event};
-use super::writer;
 use crate::error::{Cause, Error, Step, Subject};
 use crate::sys::fs::{self, FileType};
-use crate::sys::spawn::now;
-use crate::sys::{AsFd, BorrowedFd, Errno, OwnedFd, net, poll};
+use crate::sys::{AsFd, BorrowedFd, Errno, OwnedFd};
 
 /// Where lines go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,17 +38,9 @@ pub struct Request {
 
 /// Where lines go, opened.
 pub struct Output {
-    /// To the process that writes them.
-    socket: OwnedFd,
-    json: bool,
-    /// How long lines may yet wait for their reader, in nanoseconds.
-    patience: u64,
-    /// Lines that could not be written.
-    lost: u64,
+    pub(super) file: File,
+    pub(super) json: bool,
 }
-
-/// How long the last lines may wait for their reader in all, in nanoseconds.
-const PATIENCE: u64 = 1_000_000_000;
 
 pub(super) enum File {
     Inherited(BorrowedFd<'static>),
@@ -115,79 +104,17 @@ impl Output {
             }
         };
         Ok(Output {
-            socket: writer::start(file)?,
+            file,
             json: request.json,
-            patience: 0,
-            lost: 0,
         })
-    }
-
-    /// Says something, if that can be said without waiting for anybody. False: the line would be too long.
-    pub(super) fn say(&mut self, event: &Event<'_>) -> bool {
-        let Some(line) = event::line(event, self.json) else {
-            return false;
-        };
-        let sent = self.send(&line);
-        self.lost += u64::from(!sent);
-        true
-    }
-
-    /// The module has ended: from here on there is a little time for the reader.
-    pub(super) fn be_patient(&mut self) {
-        self.patience = PATIENCE;
-    }
-
-    /// How many lines could not be written by now.
-    pub(super) fn lost(&mut self) -> u64 {
-        let mut answer = [0; size_of::<u64>()];
-        if self.send(writer::QUESTION)
-            && self.wait(For::Answer)
-            && net::receive_packet_now(&self.socket, &mut answer) == Ok(answer.len())
-        {
-            self.lost += u64::from_ne_bytes(answer);
-        }
-        self.lost
-    }
-
-    /// Nothing more will be said: waits until all of it is written, while there is patience.
-    pub(super) fn end(mut self) {
-        if self.send(writer::END) {
-            self.wait(For::Answer);
-        }
-    }
-
-    fn send(&mut self, packet: &[u8]) -> bool {
-        loop {
-            match net::send_now(&self.socket, packet) {
-                Err(Errno::AGAIN) if self.wait(For::Room) => {}
-                sent => return sent.is_ok(),
-            }
-        }
-    }
-
-    /// Waits, and takes the time from what there is. False: it is used up.
-    fn wait(&mut self, what: For) -> bool {
-        if self.patience == 0 {
-            return false;
-        }
-        let waited = || {
-            let (start, socket) = (now()?, self.socket.as_fd());
-            match what {
-                For::Room => poll::write(socket, self.patience)?,
-                For::Answer => poll::read([Some(socket)], Some(self.patience)).map(drop)?,
-            }
-            Ok::<_, Errno>(now()? - start)
-        };
-        self.patience = waited().map_or(0, |waited| self.patience.saturating_sub(waited));
-        self.patience > 0
     }
 }
 
-/// What is waited for.
-#[derive(Clone, Copy)]
-enum For {
-    /// To send one more packet.
-    Room,
-    /// An answer, or the end.
-    Answer,
+impl File {
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            File::Inherited(fd) => *fd,
+            File::Own(fd) => fd.as_fd(),
+        }
+    }
 }

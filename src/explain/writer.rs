@@ -3,49 +3,126 @@
 //! To write can wait: a module that shares the file can hold a lock of it for as long as it likes (a `splice(2)` into a pipe
 //! that waits for a socket, a long `read(2)` of the description), and nothing but the end of that wakes the writer, not even
 //! SIGKILL. So the keeper, which ends the module, writes to nothing that a module can hold: it sends lines over a socket of
-//! its own to this process, without waiting. This one is nobody's child, has no other descriptor, and ends with the keeper.
+//! its own to this process, without waiting. This one has no other descriptor, and ends when the keeper has and it waits for
+//! no such lock. It is a child of the front that the front does not wait for.
 
-use super::event::LINE;
-use super::output::File;
+use super::event::{self, Event, LINE};
+use super::output::Output;
 use crate::error::{Error, Step};
 use crate::sys::fs;
-use crate::sys::spawn::{self, End, Side, fork};
+use crate::sys::spawn::{Helper, fork_helper, now};
 use crate::sys::{AsFd, AsRawFd, BorrowedFd, Errno, OwnedFd, net, poll, process};
 
-/// Asks how many lines are lost; it is no line.
-pub(super) const QUESTION: &[u8] = b"\n";
+/// How long the last lines may wait for their reader in all, in nanoseconds.
+const PATIENCE: u64 = 1_000_000_000;
 
-/// The last packet: it looks as the end of the keeper does.
-pub(super) const END: &[u8] = b"";
+/// What the last line says, in a packet of its own kind: how many calls and accesses, how many of these untold, how many
+/// lines lost by the keeper, how many records.
+type Sums = [u64; 5];
 
-/// Starts the process: the socket for it.
-pub(super) fn start(file: File) -> Result<OwnedFd, Error<'static>> {
-    let failed = |call| move |errno| Error::call(Step::Output, call, errno);
-    let (socket, its_end) = net::packet_pair().map_err(failed("socketpair"))?;
-    let child = match fork(None).map_err(failed("clone3"))? {
-        Side::Parent(child) => child,
-        // Its parent ends at once: it is no descendant of the front, which waits for all of those.
-        Side::Child => {
-            drop(socket);
-            process::exit(match fork(None) {
-                Ok(Side::Parent(_)) => 0,
-                Ok(Side::Child) => {
-                    Writer::new(its_end, file).run();
-                    0
-                }
-                Err(_) => 1,
-            })
+/// What no line begins with.
+const SUMS: u8 = 0;
+
+/// The lines, where they are said.
+pub struct Lines {
+    /// To the process that writes them.
+    socket: OwnedFd,
+    json: bool,
+    /// How long lines may yet wait for their reader, in nanoseconds.
+    patience: u64,
+    /// Lines that could not be sent.
+    lost: u64,
+}
+
+impl Output {
+    /// Starts the process that writes to it.
+    pub fn start(self) -> Result<(Lines, Helper), Error<'static>> {
+        let failed = |call| move |errno| Error::call(Step::Output, call, errno);
+        let (socket, its_end) = net::packet_pair().map_err(failed("socketpair"))?;
+        let json = self.json;
+        match fork_helper().map_err(failed("clone3"))? {
+            Some(helper) => {
+                let lines = Lines {
+                    socket,
+                    json,
+                    patience: 0,
+                    lost: 0,
+                };
+                Ok((lines, helper))
+            }
+            None => {
+                drop(socket);
+                let writer = Writer {
+                    socket: its_end,
+                    output: self,
+                    cut: false,
+                    lost: 0,
+                    ended: false,
+                };
+                process::exit(writer.run().is_err().into())
+            }
         }
-    };
-    match spawn::wait(Some(child), true).map_err(failed("wait4"))? {
-        Some((_, End::Code(0))) => Ok(socket),
-        _ => Err(failed("clone3")(Errno::AGAIN)),
+    }
+}
+
+impl Lines {
+    /// Says something, without waiting for anybody. False: the line would be too long.
+    pub(super) fn say(&mut self, event: &Event<'_>) -> bool {
+        let Some(line) = event::line(event, self.json) else {
+            return false;
+        };
+        let sent = self.send(&line);
+        self.lost += u64::from(!sent);
+        true
+    }
+
+    /// The module has ended: from here on there is a little time for the reader.
+    pub(super) fn be_patient(&mut self) {
+        self.patience = PATIENCE;
+    }
+
+    /// Says the last line, and waits until all are written, while there is patience.
+    pub(super) fn end(mut self, [calls, accesses, untold, lost_records]: [u64; 4]) {
+        let sums: Sums = [calls, accesses, untold, self.lost, lost_records];
+        let mut packet = [SUMS; 1 + size_of::<Sums>()];
+        for (bytes, number) in packet[1..].chunks_exact_mut(8).zip(sums) {
+            bytes.copy_from_slice(&number.to_ne_bytes());
+        }
+        // A queue of lines that nobody has read in time is no reason not to say how many of them are lost.
+        let sent = self.send(&packet) || net::make_room(&self.socket).is_ok() && self.send(&packet);
+        if sent {
+            // The end of the other side.
+            self.wait(|socket, patience| poll::read([Some(socket)], Some(patience)).map(drop));
+        }
+    }
+
+    fn send(&mut self, packet: &[u8]) -> bool {
+        loop {
+            match net::send_now(&self.socket, packet) {
+                Err(Errno::AGAIN) if self.wait(poll::write) => {}
+                sent => return sent.is_ok(),
+            }
+        }
+    }
+
+    /// Waits, and takes the time from what there is. False: it is used up.
+    fn wait(&mut self, wait: impl FnOnce(BorrowedFd<'_>, u64) -> Result<(), Errno>) -> bool {
+        if self.patience == 0 {
+            return false;
+        }
+        let waited = || {
+            let start = now()?;
+            wait(self.socket.as_fd(), self.patience)?;
+            Ok::<_, Errno>(now()? - start)
+        };
+        self.patience = waited().map_or(0, |waited| self.patience.saturating_sub(waited));
+        self.patience > 0
     }
 }
 
 struct Writer {
     socket: OwnedFd,
-    file: File,
+    output: Output,
     /// Whether the last line was cut off.
     cut: bool,
     /// Lines that could not be written.
@@ -55,26 +132,19 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(socket: OwnedFd, file: File) -> Self {
-        Writer {
-            socket,
-            file,
-            cut: false,
-            lost: 0,
-            ended: false,
-        }
-    }
-
-    /// Until the keeper has ended, or said [`END`].
-    fn run(mut self) {
-        if self.close_others().is_err() {
-            return;
-        }
-        let mut line = [0; LINE];
-        while let Ok(length @ 1..) = net::receive_packet(&self.socket, &mut line) {
-            match line.get(..length).unwrap_or_default() {
-                QUESTION => {
-                    let _ = net::send_now(&self.socket, &self.lost.to_ne_bytes());
+    /// Until the last line, or the end of the keeper.
+    fn run(mut self) -> Result<(), Errno> {
+        // What stops the front's group or session does not stop the lines.
+        process::new_session()?;
+        self.close_others()?;
+        let mut packet = [0; LINE];
+        loop {
+            let length = net::receive_packet(&self.socket, &mut packet)?;
+            match packet.get(..length).unwrap_or_default() {
+                [] => return Ok(()),
+                [SUMS, sums @ ..] => {
+                    self.sum_up(sums);
+                    return Ok(());
                 }
                 line => self.write_line(line),
             }
@@ -83,7 +153,10 @@ impl Writer {
 
     /// What the module's or the caller's others wait for the end of must not stay open here.
     fn close_others(&self) -> Result<(), Errno> {
-        let (socket, file) = (self.socket.as_raw_fd(), self.file.as_fd().as_raw_fd());
+        let (socket, file) = (
+            self.socket.as_raw_fd(),
+            self.output.file.as_fd().as_raw_fd(),
+        );
         let (low, high) = (socket.min(file) as u32, socket.max(file) as u32);
         if let Some(last) = low.checked_sub(1) {
             fs::close_inherited_range(0, last)?;
@@ -92,6 +165,24 @@ impl Writer {
             fs::close_inherited_range(low + 1, high - 1)?;
         }
         fs::close_inherited_range(high + 1, u32::MAX)
+    }
+
+    fn sum_up(&mut self, bytes: &[u8]) {
+        let mut numbers: Sums = Sums::default();
+        for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(8)) {
+            *number = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+        }
+        let [calls, accesses, untold, lost, lost_records] = numbers;
+        let last = Event::Summary {
+            calls,
+            accesses,
+            untold,
+            lost_lines: self.lost + lost,
+            lost_records,
+        };
+        if let Some(line) = event::line(&last, self.output.json) {
+            self.write_line(&line);
+        }
     }
 
     fn write_line(&mut self, line: &[u8]) {
@@ -110,10 +201,10 @@ impl Writer {
     fn write(&mut self, bytes: &[u8]) -> usize {
         let mut written = 0;
         while let Some(rest @ [_, ..]) = bytes.get(written..) {
-            match poll::write_now(self.file.as_fd(), rest) {
+            match poll::write_now(self.output.file.as_fd(), rest) {
                 Ok(length @ 1..) => written += length,
                 Err(Errno::AGAIN) if !self.ended => {
-                    match poll::room(self.file.as_fd(), self.socket.as_fd()) {
+                    match poll::room(self.output.file.as_fd(), self.socket.as_fd()) {
                         Ok(peer_ended) => self.ended = peer_ended,
                         Err(_) => break,
                     }
@@ -122,14 +213,5 @@ impl Writer {
             }
         }
         written
-    }
-}
-
-impl File {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            File::Inherited(fd) => *fd,
-            File::Own(fd) => fd.as_fd(),
-        }
     }
 }

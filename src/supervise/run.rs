@@ -8,7 +8,7 @@
 //! signals on and gives the keeper's exit code. The keeper starts the module, verifies it, watches over it, and ends its
 //! container. Both are subreapers: whatever a module leaves behind becomes the child of one of them. If the front is
 //! killed, the keeper is told by the kernel and ends the container; if the keeper is killed, the front does. With
-//! `--explain-denials` there is one process more, which writes the lines ([`crate::explain`]).
+//! `--explain-denials` the front has another child, which writes the lines ([`crate::explain`]).
 
 use core::ffi::CStr;
 
@@ -26,7 +26,7 @@ use crate::output::{Shown, Text};
 use crate::sys::signal::{
     self, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, Signals,
 };
-use crate::sys::spawn::{End, Side, fork, now, wait};
+use crate::sys::spawn::{End, Helper, Side, fork, now, wait};
 use crate::sys::{Errno, process};
 
 /// Where the container is.
@@ -219,12 +219,20 @@ fn front(
     let (container, reason) = contain(place, &limits, cgroup)?;
 
     let id = process::id();
+    let (mut lines, mut writer) = (None, None);
     let side = process::become_subreaper()
         .map_err(failed("PR_SET_CHILD_SUBREAPER"))
-        .and_then(|()| fork(None).map_err(failed("clone3")));
+        .and_then(|()| {
+            // Beside the front, wherever its leaf has moved that.
+            if let Some(output) = output {
+                let (to, from) = output.start()?;
+                (lines, writer) = (Some(to), Some(from));
+            }
+            fork(None).map_err(failed("clone3"))
+        });
     match side {
         Ok(Side::Parent(keeper)) => {
-            drop((sandbox, output));
+            drop((sandbox, lines));
             descriptors::close_given(&environment, confined);
             let watched = watch(keeper, caller.acted);
             // A keeper that was killed, or has failed, leaves to this process what it watched over.
@@ -232,6 +240,7 @@ fn front(
             if let Err(error) = container.remove() {
                 print(&error);
             }
+            reap_writer(writer);
             watched
         }
         Ok(Side::Child) => {
@@ -259,16 +268,27 @@ fn front(
                 status,
                 explain: None,
             };
-            let output = output.map(|output| (output, explanations));
+            drop(writer);
+            let lines = lines.map(|lines| (lines, explanations));
             let code = keeper
-                .keep(order, output, record)
+                .keep(order, lines, record)
                 .unwrap_or_else(|exit| exit);
             process::exit(code.into())
         }
         Err(error) => {
+            drop(lines);
             let _ = container.remove();
+            reap_writer(writer);
             Err(error)
         }
+    }
+}
+
+/// Reaps the process that writes lines, which ends when the keeper has, unless somebody holds what it writes to.
+fn reap_writer(writer: Option<Helper>) {
+    const MOMENT: u64 = 50_000_000;
+    if let Some(writer) = writer {
+        let _ = writer.reap(MOMENT);
     }
 }
 
@@ -363,10 +383,10 @@ impl Keeper<'_, '_> {
     fn keep<'a>(
         &mut self,
         mut order: Order<'a>,
-        output: Option<(explain::Output, &'static mut explain::Memory)>,
+        lines: Option<(explain::Lines, &'static mut explain::Memory)>,
         record: &'a mut Buffer,
     ) -> Result<u8, u8> {
-        let leader = match self.start(&mut order, output, record) {
+        let leader = match self.start(&mut order, lines, record) {
             Ok(leader) => leader,
             Err(error) => {
                 let _ = self.container.remove();
@@ -415,7 +435,7 @@ impl Keeper<'_, '_> {
     fn start<'a>(
         &mut self,
         order: &mut Order<'a>,
-        output: Option<(explain::Output, &'static mut explain::Memory)>,
+        lines: Option<(explain::Lines, &'static mut explain::Memory)>,
         record: &'a mut Buffer,
     ) -> Result<i32, Error<'a>> {
         // What a terminal sends is for the front. A session would cost more (with autogroups, a group of the scheduler).
@@ -426,8 +446,8 @@ impl Keeper<'_, '_> {
             .sandbox
             .as_ref()
             .ok_or(failed("sandbox")(Errno::INVAL))?;
-        if let Some((output, memory)) = output {
-            let mut explain = Explain::new(sandbox.mode(), output, self.acted, memory)?;
+        if let Some((lines, memory)) = lines {
+            let mut explain = Explain::new(sandbox.mode(), lines, self.acted, memory)?;
             order.explained = if explain.look_for_records(sandbox.abi()) {
                 Explained::CallsAndFiles
             } else {

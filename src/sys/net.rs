@@ -38,6 +38,11 @@ pub fn send_now(socket: &OwnedFd, packet: &[u8]) -> Result<(), Errno> {
     rustix::net::send(socket, packet, flags).map(drop)
 }
 
+/// Makes room for more packets to be sent, as much as the host allows (`net.core.wmem_max`).
+pub fn make_room(socket: &OwnedFd) -> Result<(), Errno> {
+    rustix::net::sockopt::set_socket_send_buffer_size(socket, i32::MAX as usize / 2)
+}
+
 /// Waits for a packet: its length, or 0 for an empty one and when the other end is closed.
 pub fn receive_packet(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     rustix::io::retry_on_intr(|| rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()))

@@ -1,15 +1,16 @@
 //! Making a process, and learning how it ended.
 
 use linux_raw_sys::general::{
-    __NR_clock_gettime, __NR_clone3, __NR_getrusage, __kernel_timespec, CLOCK_MONOTONIC,
-    CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP, RUSAGE_CHILDREN, SIGCHLD, clone_args, rusage,
+    __NR_clock_gettime, __NR_clone3, __NR_getrusage, __WALL, __kernel_timespec, CLOCK_MONOTONIC,
+    CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP, CLONE_PIDFD, RUSAGE_CHILDREN, SIGCHLD, clone_args,
+    rusage,
 };
-use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
 use super::arch::syscall;
-use super::{Errno, result};
+use super::{Errno, poll, result};
 
 /// Where a process that was just made finds itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,18 +27,66 @@ pub enum Side {
 /// In a process with several threads the child has only the calling one, and whatever the others held is locked there
 /// for ever: until its exec it may only make system calls.
 pub fn fork(cgroup: Option<&OwnedFd>) -> Result<Side, Errno> {
-    let arguments = clone_args {
-        flags: CLONE_CLEAR_SIGHAND | cgroup.map_or(0, |_| CLONE_INTO_CGROUP),
-        pidfd: 0,
-        child_tid: 0,
-        parent_tid: 0,
+    clone(&clone_args {
+        flags: cgroup.map_or(0, |_| CLONE_INTO_CGROUP),
         exit_signal: u64::from(SIGCHLD),
-        stack: 0,
-        stack_size: 0,
-        tls: 0,
-        set_tid: 0,
-        set_tid_size: 0,
         cgroup: cgroup.map_or(0, |directory| directory.as_raw_fd() as u64),
+        ..NOTHING
+    })
+}
+
+/// A child that [`wait`] does not see, and of whose end no signal tells.
+pub struct Helper {
+    pid: i32,
+    process: OwnedFd,
+}
+
+/// Makes such a child, like `fork(2)`. `None`: this is the child.
+pub fn fork_helper() -> Result<Option<Helper>, Errno> {
+    let mut process = -1_i32;
+    let side = clone(&clone_args {
+        flags: CLONE_PIDFD.into(),
+        pidfd: core::ptr::from_mut(&mut process).expose_provenance() as u64,
+        exit_signal: 0,
+        ..NOTHING
+    })?;
+    Ok(match side {
+        Side::Child => None,
+        Side::Parent(pid) => {
+            // SAFETY: the kernel has made this descriptor for this process just now, close-on-exec.
+            let process = unsafe { OwnedFd::from_raw_fd(process) };
+            Some(Helper { pid, process })
+        }
+    })
+}
+
+impl Helper {
+    /// Reaps it, if it ends within some nanoseconds.
+    pub fn reap(self, nanoseconds: u64) -> Result<(), Errno> {
+        poll::read([Some(self.process.as_fd())], Some(nanoseconds))?;
+        let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(__WALL);
+        rustix::process::waitpid(Pid::from_raw(self.pid), options).map(drop)
+    }
+}
+
+const NOTHING: clone_args = clone_args {
+    flags: 0,
+    pidfd: 0,
+    child_tid: 0,
+    parent_tid: 0,
+    exit_signal: 0,
+    stack: 0,
+    stack_size: 0,
+    tls: 0,
+    set_tid: 0,
+    set_tid_size: 0,
+    cgroup: 0,
+};
+
+fn clone(arguments: &clone_args) -> Result<Side, Errno> {
+    let arguments = clone_args {
+        flags: arguments.flags | CLONE_CLEAR_SIGHAND,
+        ..*arguments
     };
     let args = [
         core::ptr::from_ref(&arguments).expose_provenance(),
