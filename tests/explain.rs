@@ -528,6 +528,28 @@ fn who_holds_the_output_holds_nobody_up() {
             let on_error = usize::from(options == ["--explain-denials"]);
             assert_eq!(lines, 10 * on_error, "{outcome:?}");
         }
+
+        eprintln!("held by somebody else, with a front that gets all orphans");
+        let (_reader, pipe) = std::io::pipe().expect("a pipe");
+        let other = Trial::new(scene, None);
+        let hold = scene.plain(&[scene.probe(), "hold-pipe", &FD.to_string()]);
+        let copy = pipe.try_clone().expect("a descriptor");
+        let holding = other.marked(hold.fd(FD, copy)).start();
+        wait_for("it is held", || {
+            let process = format!("/proc/{}/task", holding.id());
+            fs::read_dir(process).is_ok_and(|threads| threads.count() == 3)
+        });
+        let trial = Trial::new(scene, None).options(&[&format!("--explain-denials=fd:{FD}")]);
+        let argv = scene.probe_argv("flood 1 10 10");
+        let run = trial.run(&scene.policy(), &argv).fd(FD, pipe).with(|| {
+            // SAFETY: a flag of this process, which its exec keeps.
+            check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })
+        });
+        assert_eq!(run.run().success(), "ok 10\n");
+        // It waits for the pipe.
+        assert_eq!(trial.survivors().len(), 1);
+        drop(holding);
+        trial.will_be_gone();
         drop(reader);
     });
 }

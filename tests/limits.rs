@@ -188,6 +188,24 @@ fn a_module_with_limits_is_born_in_its_leaf_beside_its_caller() {
 }
 
 #[test]
+fn denials_are_explained_of_a_module_with_limits() {
+    where_limits_hold(|trial, cgroup| {
+        // The first run moves its caller, and all that this has started by then.
+        let scene = trial.scene;
+        let told = scene.file("told", "");
+        let explain = format!("--explain-denials={told}");
+        let trial = trial.again().options(&["--pids-max=50", &explain]);
+        let argv = scene.probe_argv("sys memfd_create s:x 0");
+        let outcome = trial.run(&scene.policy(), &argv).run();
+        assert_eq!(outcome.success(), "EACCES\n");
+        let told = fs::read_to_string(&told).expect("own file");
+        assert!(told.contains("memfd_create("), "{told}");
+        assert_eq!(members(&cgroup.caller()), [] as [i32; 0]);
+        trial.is_gone();
+    });
+}
+
+#[test]
 fn a_cgroup_that_is_named_has_limits_too() {
     where_limits_hold(|trial, cgroup| {
         // Nobody is in it, so nobody is moved; a user is born into it from one beside it.
