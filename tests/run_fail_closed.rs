@@ -45,6 +45,7 @@ const HARMLESS_EXPLAINED: &[Harmless] = &[
     ("bind", "files and connections are not seen then"),
     ("clock_gettime", "how long a line may wait"),
     ("ioctl", "it makes answers faster; none is given here"),
+    ("kill", "of a process that only writes lines, to go on"),
     ("ppoll", "for a line or its reader"),
     ("pwritev2", "of a line"),
     ("recvfrom", "of a line, or of what is not seen then"),

@@ -3,8 +3,8 @@
 //! To write can wait: a module that shares the file can hold a lock of it for as long as it likes (a `splice(2)` into a pipe
 //! that waits for a socket, a long `read(2)` of the description), and nothing but the end of that wakes the writer, not even
 //! SIGKILL. So the keeper, which ends the module, writes to nothing that a module can hold: it sends lines over a socket of
-//! its own to this process, without waiting. This one has no other descriptor, and ends when the keeper has and it waits for
-//! no such lock. It is a child of the front that the front does not wait for.
+//! its own to this process, without waiting. This one has no other descriptor, and ends when the keeper has, but for such a
+//! lock. It is a child of the front, which waits for its end for a moment only.
 
 use super::event::{self, Event, LINE};
 use super::output::Output;
@@ -17,7 +17,7 @@ use crate::sys::{AsFd, AsRawFd, BorrowedFd, Errno, OwnedFd, net, poll, process};
 const PATIENCE: u64 = 1_000_000_000;
 
 /// What the last line says, in a packet of its own kind: how many calls and accesses, how many of these untold, how many
-/// lines lost by the keeper, how many records.
+/// lines lost by the keeper, how many records lost.
 type Sums = [u64; 5];
 
 /// What no line begins with.
@@ -134,8 +134,8 @@ struct Writer {
 impl Writer {
     /// Until the last line, or the end of the keeper.
     fn run(mut self) -> Result<(), Errno> {
-        // What stops the front's group or session does not stop the lines.
-        process::new_session()?;
+        // What stops the front's group does not stop the lines.
+        process::new_group()?;
         self.close_others()?;
         let mut packet = [0; LINE];
         loop {
@@ -151,7 +151,7 @@ impl Writer {
         }
     }
 
-    /// What the module's or the caller's others wait for the end of must not stay open here.
+    /// Closes all but its own two: somebody may wait for the end of what this process has a copy of.
     fn close_others(&self) -> Result<(), Errno> {
         let (socket, file) = (
             self.socket.as_raw_fd(),

@@ -9,7 +9,7 @@ use crate::sys::spawn::{self, End};
 use crate::sys::{Errno, process};
 
 /// A module's container, as its keeper has it: a process that has no other children, is their subreaper, and has
-/// SIGCHLD blocked.
+/// SIGCHLD blocked. So is the front once its keeper has ended.
 #[derive(Clone, Copy)]
 pub enum Container<'a> {
     /// A cgroup leaf.

@@ -219,28 +219,26 @@ fn front(
     let (container, reason) = contain(place, &limits, cgroup)?;
 
     let id = process::id();
-    let (mut lines, mut writer) = (None, None);
+    let mut started = None;
     let side = process::become_subreaper()
         .map_err(failed("PR_SET_CHILD_SUBREAPER"))
         .and_then(|()| {
-            // Beside the front, wherever its leaf has moved that.
-            if let Some(output) = output {
-                let (to, from) = output.start()?;
-                (lines, writer) = (Some(to), Some(from));
-            }
+            // After `contain`, which may have moved this process to another cgroup.
+            started = output.map(explain::Output::start).transpose()?;
             fork(None).map_err(failed("clone3"))
         });
+    let (lines, writer) = started.unzip();
     match side {
         Ok(Side::Parent(keeper)) => {
             drop((sandbox, lines));
             descriptors::close_given(&environment, confined);
             let watched = watch(keeper, caller.acted);
+            reap_writer(writer);
             // A keeper that was killed, or has failed, leaves to this process what it watched over.
             container.end(0, &mut None);
             if let Err(error) = container.remove() {
                 print(&error);
             }
-            reap_writer(writer);
             watched
         }
         Ok(Side::Child) => {

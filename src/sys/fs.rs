@@ -362,10 +362,11 @@ pub fn close_inherited(fd: BorrowedFd<'static>) -> Result<(), Errno> {
 }
 
 /// Closes every descriptor from `first` to `last`, both included (`close_range(2)`, Linux 5.9). To be called before
-/// this process opens anything: then all of them are inherited.
+/// this process opens anything: then all of them are inherited. Or in a process that never comes back to the owners of
+/// the others, from which it was forked.
 pub fn close_inherited_range(first: u32, last: u32) -> Result<(), Errno> {
     let args = [first as usize, last as usize, 0, 0, 0];
-    // SAFETY: no owner of an inherited descriptor exists in the process, see `inherited`.
+    // SAFETY: no owner of an inherited descriptor exists in the process, see `inherited`; or none is used or dropped any more.
     result(unsafe { syscall(__NR_close_range, args) }).map(drop)
 }
 

@@ -49,11 +49,6 @@ pub fn receive_packet(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errn
         .map(|received| received.0)
 }
 
-/// As [`receive_packet`], without waiting. EAGAIN: there is none.
-pub fn receive_packet_now(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
-    rustix::net::recv(socket, buffer, RecvFlags::DONTWAIT).map(|received| received.0)
-}
-
 /// Connects to an IPv4 address, or begins to: EINPROGRESS.
 pub fn connect(socket: &OwnedFd, address: [u8; 4], port: u16) -> Result<(), Errno> {
     rustix::net::connect(socket, &SocketAddrV4::new(Ipv4Addr::from(address), port))

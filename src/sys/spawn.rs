@@ -10,6 +10,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
 use super::arch::syscall;
+use super::signal::{self, SIGCONT};
 use super::{Errno, poll, result};
 
 /// Where a process that was just made finds itself.
@@ -61,8 +62,9 @@ pub fn fork_helper() -> Result<Option<Helper>, Errno> {
 }
 
 impl Helper {
-    /// Reaps it, if it ends within some nanoseconds.
+    /// Reaps it, if it ends within some nanoseconds; somebody may have stopped it.
     pub fn reap(self, nanoseconds: u64) -> Result<(), Errno> {
+        signal::send(self.pid, SIGCONT)?;
         poll::read([Some(self.process.as_fd())], Some(nanoseconds))?;
         let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(__WALL);
         rustix::process::waitpid(Pid::from_raw(self.pid), options).map(drop)
