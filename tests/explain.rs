@@ -564,27 +564,14 @@ fn a_line_that_was_cut_off_is_ended_before_the_next() {
             format!("{place}/rest"),
             scene.probe(),
         );
-        let option = format!("--explain-denials={log}");
-        let policy = scene.policy_file(scene.policy().rw(&place).json());
-        let mount = format!(
-            "mount -t tmpfs -o size=16k none {place} && head -c 8192 /dev/zero >{rest} && \"$@\" && cat {log}"
-        );
+        let mount =
+            format!("mount -t tmpfs -o size=16k none {place} && head -c 8192 /dev/zero >{rest}");
         let module = format!(
             "{probe} flood 1 100 100; until [ $(wc -c <{log}) -ge 8192 ]; do sleep 0.05; done; sleep 0.2
              rm {rest}; {probe} sys memfd_create s:x 0"
         );
-        let mount = ["/usr/bin/unshare", "--mount", "/bin/sh", "-c", &mount, "sh"];
-        let agent = [
-            scene.agent(),
-            "sandbox-run",
-            "--cgroup=none",
-            &option,
-            "--json",
-            &policy,
-        ];
-        let module = ["--", "/bin/sh", "-c", &module];
-        let run = scene.plain(&[&mount[..], &agent, &module].concat()).run();
-        let said = run.success();
+        let module = ["/bin/sh", "-c", &module];
+        let said = logged_on(scene, &mount, &log, &scene.policy().rw(&place), &module);
         let text = said
             .strip_prefix("ok 100\nEACCES\n")
             .expect("what it is without");
@@ -608,6 +595,32 @@ fn a_line_that_was_cut_off_is_ended_before_the_next() {
             "{text}"
         );
     });
+}
+
+/// What a module prints, and then the log of its denials, which lies where this has mounted something for it alone.
+fn logged_on(scene: &Scene, mount: &str, log: &str, policy: &Policy, module: &[&str]) -> String {
+    let script = format!("{mount} && \"$@\" && cat {log}");
+    let option = format!("--explain-denials={log}");
+    let policy = scene.policy_file(policy.json());
+    let shell = [
+        "/usr/bin/unshare",
+        "--mount",
+        "/bin/sh",
+        "-c",
+        &script,
+        "sh",
+    ];
+    let agent = [
+        scene.agent(),
+        "sandbox-run",
+        "--cgroup=none",
+        &option,
+        "--json",
+        &policy,
+        "--",
+    ];
+    let run = scene.plain(&[&shell[..], &agent, module].concat());
+    run.run().success()
 }
 
 /// A pause of a module, until it is ended from outside.
@@ -813,30 +826,10 @@ fn a_file_loses_no_line_on_a_system_that_would_have_it_wait() {
             let file = File::options().write(true).open(&image).expect("own file");
             file.set_len(320 << 20).expect("a file with holes");
             scene.plain(&[&make, "-q", &image]).run().success();
-            let policy = scene.policy_file(scene.policy().json());
-            let script = format!("mount -o loop $0 {place} && \"$@\" && cat {place}/log");
-            let option = format!("--explain-denials={place}/log");
-            let agent = [
-                scene.agent(),
-                "sandbox-run",
-                "--cgroup=none",
-                &option,
-                "--json",
-                &policy,
-            ];
-            let mount = [
-                "/usr/bin/unshare",
-                "--mount",
-                "/bin/sh",
-                "-c",
-                &script,
-                &image,
-            ];
-            let probe = ["--", scene.probe(), "flood", "1", "30", "30"];
-            let said = scene
-                .plain(&[&mount[..], &agent, &probe].concat())
-                .run()
-                .success();
+            let mount = format!("mount -o loop {image} {place}");
+            let log = format!("{place}/log");
+            let module = [scene.probe(), "flood", "1", "30", "30"];
+            let said = logged_on(scene, &mount, &log, &scene.policy(), &module);
             assert_eq!(
                 said.matches("\"name\":\"socket\"").count(),
                 30,
