@@ -440,7 +440,7 @@ fn argv_0_needs_no_exe_when_another_grant_covers_it() {
 fn the_base_system_is_read_and_executed() {
     as_each(|scene| {
         let policy = scene.policy();
-        for directory in [
+        let listed: Vec<String> = [
             "/usr",
             "/lib",
             "/lib32",
@@ -451,37 +451,40 @@ fn the_base_system_is_read_and_executed() {
             "/opt",
             "/proc",
             "/sys/devices/system/cpu",
-        ] {
-            if Path::new(directory).is_dir() {
-                scene.works(&policy, &format!("list {directory}"));
-            }
-        }
+        ]
+        .iter()
+        .filter(|directory| Path::new(directory).is_dir())
+        .map(|directory| format!("list {directory}"))
+        .collect();
+        scene.each_inside(&policy, &listed, "ok");
         scene.works(&policy, "read /etc/passwd then execute /usr/bin/true then execute /bin/true then read /proc/self/maps");
         scene.works(
             &policy,
             "read /sys/devices/system/cpu/online then read /proc/meminfo then list /proc/self/fd",
         );
-        for directory in [
-            "/",
-            "/tmp",
-            "/dev",
-            "/var",
-            "/sys",
-            "/sys/devices",
-            "/sys/kernel",
-            "/home",
-            "/run",
-            "/boot",
-        ] {
-            scene.denied(&policy, &format!("list {directory}"), "EACCES");
-        }
+        let mut denied = Vec::from(
+            [
+                "/",
+                "/tmp",
+                "/dev",
+                "/var",
+                "/sys",
+                "/sys/devices",
+                "/sys/kernel",
+                "/home",
+                "/run",
+                "/boot",
+            ]
+            .map(|directory| format!("list {directory}")),
+        );
+        let written = |file: &str| format!("sys openat -100 s:/proc/{file} 1");
+        denied.extend(["self/oom_score_adj", "self/clear_refs"].map(written));
+        denied.push("name-thread".to_owned());
         if scene.who.is_root() {
-            scene.denied(&policy, "list /root", "EACCES");
-            scene.denied(
-                &policy,
-                "sys openat -100 s:/proc/sys/kernel/hostname 1",
-                "EACCES",
-            );
+            denied.extend(["list /root".to_owned(), written("sys/kernel/hostname")]);
+        }
+        scene.denied_each(&policy, &denied, "EACCES");
+        if scene.who.is_root() {
             scene.denied(
                 &policy,
                 "mkdir /etc/oarbank-test then rmdir /etc/oarbank-test",
@@ -490,20 +493,9 @@ fn the_base_system_is_read_and_executed() {
         }
         scene.denied(
             &policy,
-            "sys openat -100 s:/proc/self/oom_score_adj 1",
-            "EACCES",
-        );
-        scene.denied(
-            &policy,
             "create /dev/shm/oarbank-test then unlink /dev/shm/oarbank-test",
             "EACCES EACCES|ENOENT",
         );
-        scene.denied(
-            &policy,
-            "sys openat -100 s:/proc/self/clear_refs 1",
-            "EACCES",
-        );
-        scene.denied(&policy, "name-thread", "EACCES");
     });
 }
 
@@ -707,18 +699,14 @@ fn gpu_lets_the_module_name_its_threads() {
         // Not the rest of /proc, nor a neighbour.
         let other = scene.process(&["/bin/sleep", "60"]);
         let id = other.id();
-        for file in [
-            format!("/proc/{id}/task/{id}/comm"),
-            format!("/proc/{id}/oom_score_adj"),
-            "/proc/self/comm".to_owned(),
-            "/proc/self/oom_score_adj".to_owned(),
-        ] {
-            scene.denied(
-                &scene.policy().gpu(),
-                &format!("sys openat -100 s:{file} 1"),
-                "EACCES",
-            );
-        }
+        let each = [
+            format!("{id}/task/{id}/comm"),
+            format!("{id}/oom_score_adj"),
+            "self/comm".to_owned(),
+            "self/oom_score_adj".to_owned(),
+        ]
+        .map(|file| format!("sys openat -100 s:/proc/{file} 1"));
+        scene.denied_each(&scene.policy().gpu(), &each, "EACCES");
     });
 }
 
@@ -748,7 +736,7 @@ fn net_none_makes_no_internet_socket() {
                 "ok ok",
                 "EPERM EBADF",
             );
-            for socket in [
+            let each = [
                 "2 1 6",
                 "2 2 0",
                 "2 2 17",
@@ -756,9 +744,9 @@ fn net_none_makes_no_internet_socket() {
                 "10 1 6",
                 "10 2 0",
                 "2 0x80801 0",
-            ] {
-                scene.denied(&policy, &format!("sys socket {socket}"), "EPERM");
-            }
+            ]
+            .map(|socket| format!("sys socket {socket}"));
+            scene.denied_each(&policy, &each, "EPERM");
         }
     });
 }
@@ -782,19 +770,14 @@ fn egress_allowlist_connects_to_the_proxy_port_alone() {
             let policy = scene.policy().proxy(proxy);
             scene.works(&policy, &format!("sys socket {family} 1 0 then sys connect $ in:{host}:{proxy} len then sys sendto $0 s:hello 5 0"));
             scene.works(&policy, &format!("sys socket {family} 0x80801 6"));
-            scene.denied(
-                &policy,
-                &format!("sys socket {family} 1 0 then sys connect $ in:{host}:{other} len"),
-                "EACCES",
-            );
+            let denied = [
+                format!("sys socket {family} 1 0 then sys connect $ in:{host}:{other} len"),
+                format!("sys socket {family} 1 0 then sys bind $ in:{host}:0 len"),
+            ];
+            scene.denied_each(&policy, &denied, "EACCES");
             // Refused by the rule, not by the absence of a server.
             let nobody = format!("sys socket {family} 1 0 then sys connect $ in:{host}:1 len");
             scene.contrast(&policy, &nobody, "ECONNREFUSED", "EACCES");
-            scene.denied(
-                &policy,
-                &format!("sys socket {family} 1 0 then sys bind $ in:{host}:0 len"),
-                "EACCES",
-            );
             scene.denied(
                 &policy,
                 &format!(

@@ -241,7 +241,8 @@ impl Scene {
             .collect()
     }
 
-    /// All of these in one process in the sandbox, each of one or more steps; the last step of each must end so.
+    /// All of these in one process in the sandbox, each of one or more steps, which must end so: the
+    /// pattern is that of [`assert_lines`].
     #[track_caller]
     pub(crate) fn each_inside(&self, policy: &Policy, each: &[impl AsRef<str>], pattern: &str) {
         let each: Vec<&str> = each.iter().map(AsRef::as_ref).collect();
@@ -255,6 +256,26 @@ impl Scene {
         let each: Vec<&str> = each.iter().map(AsRef::as_ref).collect();
         let lines = self.outside(&each.join(" then "));
         assert_each(&lines, &each, pattern, &format!("{}, outside: ", self.who));
+    }
+
+    /// All of these in one process without the launcher and in another in the sandbox: where no step bears on the next, this
+    /// says the same as [`Scene::contrast`] of each.
+    #[track_caller]
+    pub(crate) fn contrast_each(
+        &self,
+        policy: &Policy,
+        each: &[impl AsRef<str>],
+        outside: &str,
+        inside: &str,
+    ) {
+        self.each_outside(each, outside);
+        self.each_inside(policy, each, inside);
+    }
+
+    /// All of these work without the launcher; in the sandbox the last step of each is refused so.
+    #[track_caller]
+    pub(crate) fn denied_each(&self, policy: &Policy, each: &[impl AsRef<str>], error: &str) {
+        self.contrast_each(policy, each, "ok", error);
     }
 
     /// The steps end one way without the launcher and another way in the sandbox.
@@ -347,13 +368,13 @@ fn lines(outcome: &Outcome) -> Vec<String> {
     outcome.success().lines().map(str::to_owned).collect()
 }
 
-/// Holds the lines of one process against a pattern for the last step of each.
+/// Holds the lines of one process against the pattern of each.
 #[track_caller]
 fn assert_each(lines: &[String], each: &[&str], pattern: &str, what: &str) {
     let mut rest = lines;
     for steps in each {
         let (own, others) = rest.split_at(steps.split(" then ").count());
-        assert_lines(&own[own.len() - 1..], pattern, &format!("{what}{steps}"));
+        assert_lines(own, pattern, &format!("{what}{steps}"));
         rest = others;
     }
 }
