@@ -15,7 +15,7 @@ use oarbank_agent::seccomp::{Architecture, filter};
 use support::other_abi::with_abi;
 use support::{
     Explained, Policy, Scene, Trial, as_each, as_root, check, explain, field, in_each_container,
-    is_here, landlock_abi, log, skip, state, terminal, wait_for, written,
+    is_emulated, is_here, landlock_abi, log, skip, state, terminal, wait_for, written,
 };
 
 /// Where the tests put descriptors; see `Run::fd`.
@@ -292,10 +292,7 @@ fn what_is_refused_again_is_counted_also_of_many_threads_and_processes() {
 #[test]
 fn one_program_at_many_addresses_is_one_place() {
     // More processes than kinds are told apart; each has its code at another address.
-    let processes = match std::env::var_os("OARBANK_EMULATED") {
-        Some(_) => 40,
-        None => 600,
-    };
+    let processes = if is_emulated() { 40 } else { 600 };
     as_each(|scene| {
         let script = format!(
             "i=0; while [ $i -lt {processes} ]; do i=$((i+1)); \"$0\" sys socket 1 1 0; done; \"$0\" sys socket 1 2 0"
@@ -343,10 +340,7 @@ fn a_thread_is_told_with_its_process() {
 
 #[test]
 fn a_flood_of_refused_calls_is_answered_counted_and_bounded() {
-    let each: u64 = match std::env::var_os("OARBANK_EMULATED") {
-        Some(_) => 5_000,
-        None => 250_000,
-    };
+    let each: u64 = if is_emulated() { 5_000 } else { 250_000 };
     as_each(|scene| {
         let log = log(scene);
         let option = format!("--explain-denials={log}");

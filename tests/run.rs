@@ -11,8 +11,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use support::{
-    Cgroup, Policy, Run, Scene, Trial, Who, add_filter, as_each, check, in_each_container, is_here,
-    members, parent, processes, skip, state, strace_is_here, wait_for, written,
+    Cgroup, Policy, Run, Scene, Trial, Who, add_filter, as_each, check, in_each_container,
+    is_emulated, is_here, members, parent, processes, skip, state, strace_is_here, wait_for,
+    written,
 };
 
 /// Where the tests put descriptors; see `Run::fd`.
@@ -238,10 +239,7 @@ fn the_status_names_the_process_and_its_container() {
 fn what_the_whole_container_used_is_told() {
     in_each_container(|trial| {
         // In a grandchild that nobody but the keeper reaps.
-        let rounds = match std::env::var_os("OARBANK_EMULATED") {
-            Some(_) => 20_000,
-            None => 200_000,
-        };
+        let rounds = if is_emulated() { 20_000 } else { 200_000 };
         let busy =
             format!("i=0; while [ $i -lt {rounds} ]; do i=$((i+1)); done; echo > \"$0\"/done");
         let script =

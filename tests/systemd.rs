@@ -21,8 +21,7 @@ const DELEGATE: &str = "Delegate=yes";
 
 /// Whether this is a guest with systemd, and says that the test is skipped if not.
 fn systemd_is_here() -> bool {
-    let here =
-        Path::new("/run/systemd/system").exists() && std::env::var_os("OARBANK_EMULATED").is_some();
+    let here = Path::new("/run/systemd/system").exists() && support::is_emulated();
     if !here {
         skip("no guest with systemd");
     }

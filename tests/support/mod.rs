@@ -41,6 +41,11 @@ pub(crate) fn skip(reason: &str) {
     let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
 }
 
+/// Whether this runs in an emulator, where a launch takes long.
+pub(crate) fn is_emulated() -> bool {
+    std::env::var_os("OARBANK_EMULATED").is_some()
+}
+
 /// Whether strace is there; says that the test is skipped if not.
 pub(crate) fn strace_is_here() -> bool {
     let here = std::process::Command::new("strace")

@@ -120,8 +120,7 @@ impl Run {
         let arguments: Vec<&OsStr> = self.command.get_args().collect();
         let first = arguments.first().copied();
         // An emulator has no time for it.
-        let unasked = std::env::var_os("OARBANK_EMULATED").is_some();
-        if unasked || !self.foreseeable || first != Some(OsStr::new("sandbox-exec")) {
+        if super::is_emulated() || !self.foreseeable || first != Some(OsStr::new("sandbox-exec")) {
             return None;
         }
         let mut twin = Self::new(&[self.command.get_program()], "/");

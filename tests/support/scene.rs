@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::run::{check, kill_group};
-use super::{Outcome, Policy, Run, TempDir, skip};
+use super::{Outcome, Policy, Run, TempDir, is_emulated, skip};
 
 /// The user that a program runs as: user and group of one number, no other groups.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl Scene {
     /// emulator keeps what it has made of a file's pages.
     fn copy(&self, name: &str, from: &Path) -> String {
         let path = self.path(name);
-        if std::env::var_os("OARBANK_EMULATED").is_some() && fs::hard_link(from, &path).is_ok() {
+        if is_emulated() && fs::hard_link(from, &path).is_ok() {
             return path;
         }
         self.program(name, from)
@@ -282,32 +282,19 @@ impl Scene {
     /// The patterns are those of [`assert_lines`].
     #[track_caller]
     pub(crate) fn contrast(&self, policy: &Policy, steps: &str, outside: &str, inside: &str) {
-        assert_lines(
-            &self.outside(steps),
-            outside,
-            &format!("{}, outside: {steps}", self.who),
-        );
-        assert_lines(
-            &self.inside(policy, steps),
-            inside,
-            &format!("{}, inside: {steps}", self.who),
-        );
+        self.contrast_each(policy, &[steps], outside, inside);
     }
 
     /// The steps work in the sandbox, to the last.
     #[track_caller]
     pub(crate) fn works(&self, policy: &Policy, steps: &str) {
-        assert_lines(
-            &self.inside(policy, steps),
-            "ok",
-            &format!("{}, inside: {steps}", self.who),
-        );
+        self.each_inside(policy, &[steps], "ok");
     }
 
     /// The steps work without the launcher; in the sandbox the last is refused so.
     #[track_caller]
     pub(crate) fn denied(&self, policy: &Policy, steps: &str, error: &str) {
-        self.contrast(policy, steps, "ok", error);
+        self.denied_each(policy, &[steps], error);
     }
 
     /// A process of the user's that runs beside the test and ends with it.
@@ -373,10 +360,13 @@ fn lines(outcome: &Outcome) -> Vec<String> {
 fn assert_each(lines: &[String], each: &[&str], pattern: &str, what: &str) {
     let mut rest = lines;
     for steps in each {
-        let (own, others) = rest.split_at(steps.split(" then ").count());
+        let (own, others) = rest
+            .split_at_checked(steps.split(" then ").count())
+            .unwrap_or_else(|| panic!("{what}{steps}: {rest:?} is too little"));
         assert_lines(own, pattern, &format!("{what}{steps}"));
         rest = others;
     }
+    assert!(rest.is_empty(), "{what}{rest:?} is too much");
 }
 
 /// Holds lines of the probe against patterns, one a line, separated by spaces. `ok` stands for any
