@@ -137,7 +137,7 @@ fn processor_time_is_rationed() {
     where_limits_hold(|trial, _| {
         let used = |options: &[&str]| {
             let trial = trial.again().options(options);
-            let trial = trial.options(&["--timeout=2", "--grace=0"]);
+            let trial = trial.options(&["--timeout=1", "--grace=0"]);
             let begin = Instant::now();
             let argv = ["/bin/sh", "-c", "while :; do :; done"];
             let outcome = trial.run(&Policy::new(), &argv).run();

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -87,25 +88,36 @@ impl Unit {
         format!("/sys/fs/cgroup/system.slice/{}", self.name)
     }
 
-    fn show(&self, property: &str) -> String {
-        systemctl(&["show", "-P", property, &self.name])
-    }
-
     fn start(&self) {
         systemctl(&["start", &self.name]);
     }
 
-    fn wait(&self) {
+    /// Waits for its end, and returns its exit code.
+    fn wait(&self) -> String {
+        // First what costs nothing to ask: each question to systemd is one more program.
+        wait_for("its cgroup is gone", || !Path::new(&self.cgroup()).exists());
+        let code = Cell::default();
         wait_for("the unit has ended", || {
-            ["inactive", "failed"].contains(&&*self.show("ActiveState"))
+            let words = [
+                "show",
+                "-P",
+                "ExecMainStatus",
+                "-P",
+                "ActiveState",
+                &self.name,
+            ];
+            let shown = systemctl(&words);
+            let mut lines = shown.lines().filter(|line| !line.is_empty());
+            code.set(lines.next().expect("a code").to_owned());
+            ["inactive", "failed"].contains(&lines.next().expect("a state"))
         });
+        code.into_inner()
     }
 
     /// Runs it to its end and returns its exit code.
     fn run(&self) -> String {
         self.start();
-        self.wait();
-        self.show("ExecMainStatus")
+        self.wait()
     }
 
     /// What went wrong may stand here.
@@ -121,7 +133,9 @@ impl Unit {
 
 impl Drop for Unit {
     fn drop(&mut self) {
-        systemctl(&["stop", &self.name]);
+        if Path::new(&self.cgroup()).exists() {
+            systemctl(&["stop", &self.name]);
+        }
         let _ = fs::remove_file(self.file());
         let _ = fs::remove_dir_all(&self.folder);
     }
@@ -240,7 +254,6 @@ fn stopping_the_unit_or_killing_its_processes_ends_all_of_it() {
                 _ => drop(systemctl(&["kill", "-s", "KILL", &unit.name])),
             }
             unit.wait();
-            wait_for("its cgroup is gone", || !Path::new(&unit.cgroup()).exists());
             let after = length();
             std::thread::sleep(std::time::Duration::from_millis(200));
             assert_eq!(length(), after, "{how}: {}", unit.said());
