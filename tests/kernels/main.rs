@@ -28,7 +28,7 @@ use guest::{GUESTS, Guest, Landlock, System};
 use results::Results;
 use support::other_abi::with_abi;
 
-/// How many seconds one guest may take: alone four minutes at most, beside another and the build for arm64 on two slow cores
+/// How many seconds one guest may take: alone two minutes at most, beside another and the build for arm64 on two slow cores
 /// nearly twice as long.
 const LIMIT: u64 = 600;
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::run::check;
-use super::{Policy, Run, Scene, Who, as_each, skip};
+use super::{Policy, Run, Scene, Who, as_each, is_emulated, skip};
 
 /// Where a run is told to write its status.
 pub(crate) const STATUS: i32 = 600;
@@ -21,9 +21,11 @@ const MARK: &str = "TEST_MARK";
 #[track_caller]
 pub(crate) fn wait_for(what: &str, holds: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
+    // Sleep costs nothing in the emulator, and looking does.
+    let pause = Duration::from_millis(if is_emulated() { 25 } else { 5 });
     while !holds() {
         assert!(Instant::now() < end, "waited for: {what}");
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(pause);
     }
 }
 
