@@ -80,11 +80,6 @@ const MAY_SKIP: &[(&str, &str, &str)] = &[
     ("arm64", "the_32_bit_call_table_kills", "x86_64 only"),
     ("arm64", "x32_numbers_are_refused", "x86_64 only"),
     (
-        "",
-        "a_policy_written_by_pythons_json_works",
-        "no /usr/bin/python3",
-    ),
-    (
         "Landlock ABI 3",
         "",
         "egress-allowlist needs Landlock ABI 4",

@@ -22,9 +22,8 @@ pub(crate) const ALL: &[&str] = &[
 /// Of these what an ABI of Landlock makes a difference for.
 pub(crate) const LANDLOCK: &[&str] = &["check", "grants", "escapes", "launch"];
 
-/// What runs on one kernel: the parent's work, most of which is waiting, and the policy's format, which is no matter of
-/// the kernel.
-pub(crate) const ONCE: &[&str] = &["run", "policy"];
+/// What runs on one kernel: the parent's work, most of which is waiting.
+pub(crate) const ONCE: &[&str] = &["run"];
 
 /// What runs where the kernel's audit is on.
 pub(crate) const AUDITED: &[&str] = &["explain", "records"];

@@ -1,17 +1,18 @@
 //! One program run to its end, as some user.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Far above what any test needs, far below what a caller waits for.
-const TIMEOUT_MS: i32 = 60_000;
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How a program is run; [`Run::run`] does it.
 pub(crate) struct Run {
@@ -153,40 +154,167 @@ impl Run {
         outcome
     }
 
+    /// Without a thread: an emulator starts thousands of programs.
     fn run_alone(self) -> Outcome {
-        self.start().finish()
+        let (mut running, mut talk) = self.spawn();
+        let in_time = talk.go_on(Some(&running.process), after(TIMEOUT));
+        let status = running.end(in_time);
+        let heard = talk.go_on(None, after(TIMEOUT));
+        running.outcome(status, heard.then_some(talk.said))
     }
 
     /// Starts it.
-    pub(crate) fn start(mut self) -> Running {
+    pub(crate) fn start(self) -> Running {
+        let (mut running, mut talk) = self.spawn();
+        let (tell, told) = mpsc::channel();
+        running.said = Some(told);
+        thread::spawn(move || {
+            talk.go_on(None, None);
+            // Nobody waits for the output of a test that has failed.
+            let _ = tell.send(talk.said);
+        });
+        running
+    }
+
+    fn spawn(mut self) -> (Running, Talk) {
         let mut child = self
             .command
             .spawn()
             .unwrap_or_else(|error| panic!("{:?}: {error}", self.command));
-        self.given.clear();
-        let mut input = child.stdin.take().expect("piped");
-        let bytes = std::mem::take(&mut self.input);
-        // A program that doesn't read its input is fine.
-        let writer = thread::spawn(move || drop(input.write_all(&bytes)));
-        let out = drain(child.stdout.take().expect("piped"));
-        let err = drain(child.stderr.take().expect("piped"));
-        Running {
+        let output = |pipe: OwnedFd| Some(File::from(pipe));
+        let talk = Talk {
+            input: child.stdin.take().filter(|_| !self.input.is_empty()),
+            bytes: self.input,
+            given: 0,
+            outputs: [
+                output(child.stdout.take().expect("piped").into()),
+                output(child.stderr.take().expect("piped").into()),
+            ],
+            said: Said::default(),
+        };
+        // SAFETY: the child is an own one that was not waited for; the descriptor is owned here.
+        let process = unsafe {
+            let descriptor = libc::syscall(libc::SYS_pidfd_open, child.id(), 0) as i32;
+            check(descriptor).expect("a descriptor of an own child");
+            OwnedFd::from_raw_fd(descriptor)
+        };
+        let running = Running {
             child,
+            process,
             name: format!("{:?}", self.command),
-            threads: Some((writer, out, err)),
+            said: None,
+            is_over: false,
+        };
+        (running, talk)
+    }
+}
+
+/// Its output and its errors.
+type Said = [Vec<u8>; 2];
+
+/// What a program is given and says.
+struct Talk {
+    input: Option<ChildStdin>,
+    bytes: Vec<u8>,
+    /// How many of the bytes.
+    given: usize,
+    /// `None` once nobody can write any more.
+    outputs: [Option<File>; 2],
+    said: Said,
+}
+
+impl Talk {
+    /// Goes on until the process has ended, if one is meant, else until nobody can write any more; false when it takes too
+    /// long.
+    fn go_on(&mut self, process: Option<&OwnedFd>, end: Option<Instant>) -> bool {
+        fn number(descriptor: Option<&impl AsRawFd>) -> i32 {
+            // One that is negative is passed over.
+            descriptor.map_or(-1, AsRawFd::as_raw_fd)
+        }
+        loop {
+            let [out, err] = self.outputs.each_ref().map(|pipe| number(pipe.as_ref()));
+            let numbers = [number(process), number(self.input.as_ref()), out, err];
+            if numbers == [-1; 4] {
+                return true;
+            }
+            let Some([ended, takes, out, err]) = ready(numbers, end) else {
+                return false;
+            };
+            if takes {
+                self.give();
+            }
+            for (which, _) in [out, err].iter().enumerate().filter(|(_, says)| **says) {
+                self.hear(which);
+            }
+            if ended {
+                return true;
+            }
+        }
+    }
+
+    /// As much as never waits.
+    fn give(&mut self) {
+        let input = self.input.as_mut().expect("it is ready");
+        let part = self.bytes[self.given..].chunks(libc::PIPE_BUF).next();
+        // A program that doesn't read its input is fine.
+        self.given += input
+            .write(part.expect("some are left"))
+            .unwrap_or(self.bytes.len());
+        if self.given >= self.bytes.len() {
+            self.input = None;
+        }
+    }
+
+    fn hear(&mut self, which: usize) {
+        let mut part = [0; 16 * 1024];
+        let pipe = self.outputs[which].as_mut().expect("it is ready");
+        match pipe.read(&mut part).expect("a pipe can be read") {
+            0 => self.outputs[which] = None,
+            length => self.said[which].extend_from_slice(&part[..length]),
         }
     }
 }
 
-/// Who writes its input, and reads its output and its errors.
-type Threads = (JoinHandle<()>, Receiver<Vec<u8>>, Receiver<Vec<u8>>);
+fn after(time: Duration) -> Option<Instant> {
+    Some(Instant::now() + time)
+}
+
+/// Waits until one of these descriptors is ready, the second for writing, the others for reading; `None` when it takes too
+/// long.
+fn ready<const N: usize>(numbers: [i32; N], end: Option<Instant>) -> Option<[bool; N]> {
+    let mut polls = numbers.map(|fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    if let Some(input) = polls.get_mut(1) {
+        input.events = libc::POLLOUT;
+    }
+    loop {
+        let left = end.map_or(-1, |end| {
+            end.saturating_duration_since(Instant::now()).as_millis() as i32
+        });
+        // SAFETY: an array of as many elements, which outlives the call.
+        match unsafe { libc::poll(polls.as_mut_ptr(), N as u64, left) } {
+            0 => return None,
+            -1 => assert_eq!(
+                io::Error::last_os_error().kind(),
+                io::ErrorKind::Interrupted
+            ),
+            _ => return Some(polls.map(|poll| poll.revents != 0)),
+        }
+    }
+}
 
 /// A program that runs; killed when dropped, with its group.
 pub(crate) struct Running {
     child: Child,
+    process: OwnedFd,
     name: String,
-    /// `None` once it was waited for.
-    threads: Option<Threads>,
+    /// From who talks with it, if it is another thread.
+    said: Option<Receiver<Said>>,
+    /// Whether it was waited for.
+    is_over: bool,
 }
 
 impl Running {
@@ -202,13 +330,23 @@ impl Running {
 
     /// Waits for its end; whatever it leaves behind in its group is killed.
     pub(crate) fn finish(mut self) -> Outcome {
-        let in_time = wait_until_dead(&self.child);
+        let in_time = ready([self.process.as_raw_fd()], after(TIMEOUT)).is_some();
+        let status = self.end(in_time);
+        let said = self.said.as_ref().expect("it was started");
+        let said = said.recv_timeout(TIMEOUT).ok();
+        self.outcome(status, said)
+    }
+
+    fn end(&mut self, in_time: bool) -> ExitStatus {
         kill_group(&self.child);
         let status = self.child.wait().expect("own child");
-        let (writer, out, err) = self.threads.take().expect("taken here alone");
+        self.is_over = true;
         assert!(in_time, "did not end: {}", self.name);
-        writer.join().expect("the writer ends");
-        let (Some(out), Some(err)) = (all(&out), all(&err)) else {
+        status
+    }
+
+    fn outcome(&self, status: ExitStatus, said: Option<Said>) -> Outcome {
+        let Some([out, err]) = said else {
             panic!(
                 "somebody it has started still holds its output: {}",
                 self.name
@@ -225,45 +363,11 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if self.threads.is_some() {
+        if !self.is_over {
             kill_group(&self.child);
             let _ = self.child.wait();
         }
     }
-}
-
-fn drain(mut pipe: impl io::Read + Send + 'static) -> Receiver<Vec<u8>> {
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        pipe.read_to_end(&mut bytes).expect("a pipe can be read");
-        // Nobody waits for the output of a test that has failed.
-        let _ = tell.send(bytes);
-    });
-    told
-}
-
-/// All that was written, once nobody can write any more.
-fn all(output: &Receiver<Vec<u8>>) -> Option<Vec<u8>> {
-    let time = Duration::from_millis(TIMEOUT_MS as u64);
-    output.recv_timeout(time).ok()
-}
-
-/// Waits for the child to become a zombie; false when it took too long.
-fn wait_until_dead(child: &Child) -> bool {
-    // SAFETY: the child is an own one that was not waited for; the descriptor is owned here.
-    let process = unsafe {
-        let descriptor = libc::syscall(libc::SYS_pidfd_open, child.id(), 0) as i32;
-        check(descriptor).expect("a descriptor of an own child");
-        OwnedFd::from_raw_fd(descriptor)
-    };
-    let mut poll = libc::pollfd {
-        fd: process.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one element, which outlives the call.
-    unsafe { libc::poll(&mut poll, 1, TIMEOUT_MS) == 1 }
 }
 
 /// Ends the child's process group, before the child is waited for and its number may be reused.
