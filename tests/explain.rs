@@ -447,12 +447,12 @@ fn an_output_that_nobody_reads_changes_nothing() {
     as_each(|scene| {
         let run = |options: &[&str], output: OwnedFd| {
             let trial = Trial::new(scene, None).options(options);
-            let argv = scene.probe_argv("flood 2 700 1000 then fds then sys socket 1 1 0");
+            let argv = scene.probe_argv("flood 2 2000 1000 then fds then sys socket 1 1 0");
             let outcome = trial.run(&scene.policy(), &argv).fd(FD, output).run();
             // Who waits for a reader ends by itself.
             trial.will_be_gone();
             // Neither it nor the listener is the module's.
-            assert_eq!(outcome.success(), "ok 1400\n0 1 2\nok 3\nEPERM\n");
+            assert_eq!(outcome.success(), "ok 4000\n0 1 2\nok 3\nEPERM\n");
         };
         let option = format!("--explain-denials=fd:{FD}");
 

@@ -107,7 +107,7 @@ impl Unit {
                 &self.name,
             ];
             let shown = systemctl(&words);
-            let mut lines = shown.lines().filter(|line| !line.is_empty());
+            let mut lines = shown.lines();
             code.set(lines.next().expect("a code").to_owned());
             ["inactive", "failed"].contains(&lines.next().expect("a state"))
         });

@@ -233,18 +233,26 @@ impl Talk {
         }
         loop {
             let [out, err] = self.outputs.each_ref().map(|pipe| number(pipe.as_ref()));
-            let numbers = [number(process), number(self.input.as_ref()), out, err];
-            if numbers == [-1; 4] {
+            let (process, input) = (number(process), number(self.input.as_ref()));
+            if [process, input, out, err] == [-1; 4] {
                 return true;
             }
-            let Some([ended, takes, out, err]) = ready(numbers, end) else {
+            let awaited = [
+                (process, libc::POLLIN),
+                (input, libc::POLLOUT),
+                (out, libc::POLLIN),
+                (err, libc::POLLIN),
+            ];
+            let Some([ended, takes, out, err]) = ready(awaited, end) else {
                 return false;
             };
             if takes {
                 self.give();
             }
-            for (which, _) in [out, err].iter().enumerate().filter(|(_, says)| **says) {
-                self.hear(which);
+            for (which, says) in [out, err].into_iter().enumerate() {
+                if says {
+                    self.hear(which);
+                }
             }
             if ended {
                 return true;
@@ -279,17 +287,13 @@ fn after(time: Duration) -> Option<Instant> {
     Some(Instant::now() + time)
 }
 
-/// Waits until one of these descriptors is ready, the second for writing, the others for reading; `None` when it takes too
-/// long.
-fn ready<const N: usize>(numbers: [i32; N], end: Option<Instant>) -> Option<[bool; N]> {
-    let mut polls = numbers.map(|fd| libc::pollfd {
+/// Waits until one of these descriptors is ready for its events, or its other end is gone; `None` when it takes too long.
+fn ready<const N: usize>(awaited: [(i32, i16); N], end: Option<Instant>) -> Option<[bool; N]> {
+    let mut polls = awaited.map(|(fd, events)| libc::pollfd {
         fd,
-        events: libc::POLLIN,
+        events,
         revents: 0,
     });
-    if let Some(input) = polls.get_mut(1) {
-        input.events = libc::POLLOUT;
-    }
     loop {
         let left = end.map_or(-1, |end| {
             end.saturating_duration_since(Instant::now()).as_millis() as i32
@@ -330,7 +334,8 @@ impl Running {
 
     /// Waits for its end; whatever it leaves behind in its group is killed.
     pub(crate) fn finish(mut self) -> Outcome {
-        let in_time = ready([self.process.as_raw_fd()], after(TIMEOUT)).is_some();
+        let process = (self.process.as_raw_fd(), libc::POLLIN);
+        let in_time = ready([process], after(TIMEOUT)).is_some();
         let status = self.end(in_time);
         let said = self.said.as_ref().expect("it was started");
         let said = said.recv_timeout(TIMEOUT).ok();
