@@ -111,10 +111,9 @@ pub(crate) const GUESTS: [Guest; 16] = [
 impl fmt::Display for Guest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Linux {}", self.version)?;
-        match self.system {
-            System::Amd64 => {}
-            System::Arm64 => write!(out, " arm64")?,
-            System::Systemd => write!(out, " systemd")?,
+        write!(out, " {}", self.system.architecture())?;
+        if self.system == System::Systemd {
+            write!(out, " systemd")?;
         }
         match self.suites {
             suites::ONCE => write!(out, " once")?,

@@ -3,7 +3,7 @@
 //!
 //! Each kernel boots in an emulator with a file system that holds the launcher, the probe, the statically linked suites and a
 //! static shell: no libc, and nothing else but systemd where that is meant. All of it is fetched once into a folder outside
-//! the repository (`OARBANK_KERNELS`, or `oarbank-kernels` among the user's caches). `OARBANK_ONLY=6.12,arm64` runs what has one
+//! the repository (`OARBANK_KERNELS`, or `oarbank-kernels` among the user's caches). `OARBANK_ONLY=6.12,amd64` runs what has one
 //! of these in its name.
 
 mod archive;

@@ -12,6 +12,8 @@
 //! | `memfd-exec FLAGS`, `child-signal`... | see [`tricks`] |
 //! | `args WORD...`, `exec-env NAME=VALUE... -- ARGV...` | the rest of the line is theirs |
 
+#![no_main]
+
 mod files;
 mod names;
 mod raw;
@@ -25,7 +27,12 @@ use std::os::unix::ffi::OsStrExt as _;
 /// The value of a call, or its error number.
 type Answer = Result<u64, i32>;
 
-fn main() {
+/// Called by the C library: what the standard library does before its `main` takes longer than most steps.
+#[unsafe(no_mangle)]
+extern "C" fn main() -> i32 {
+    // As it would have done: a broken pipe is an answer like another.
+    // SAFETY: no function of ours is named.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     match arguments.first().and_then(|first| first.to_str()) {
         Some("args") => print_arguments(&arguments[1..]),
@@ -33,6 +40,7 @@ fn main() {
         None => {}
         _ => run_steps(&arguments),
     }
+    0
 }
 
 fn run_steps(arguments: &[OsString]) {
@@ -83,7 +91,9 @@ fn print_arguments(arguments: &[OsString]) {
         out.extend_from_slice(argument.as_bytes());
         out.push(0);
     }
-    std::io::stdout()
+    let mut stdout = std::io::stdout();
+    stdout
         .write_all(&out)
+        .and_then(|()| stdout.flush())
         .expect("standard output takes the arguments");
 }
