@@ -110,8 +110,8 @@ pub(crate) const GUESTS: [Guest; 16] = [
 
 impl fmt::Display for Guest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Linux {}", self.version)?;
-        write!(out, " {}", self.system.architecture())?;
+        let architecture = self.system.architecture();
+        write!(out, "Linux {} {architecture}", self.version)?;
         if self.system == System::Systemd {
             write!(out, " systemd")?;
         }
