@@ -73,18 +73,30 @@ impl Assembler {
 
     /// Loads the word at `offset`, then goes on at `next`.
     pub const fn load(&mut self, offset: u32, next: Label) -> Label {
-        self.before(next);
-        self.emit(instruction::load(offset))
+        self.step(instruction::load(offset), next)
     }
 
     /// Keeps the bits of `mask`, then goes on at `next`.
     pub const fn and(&mut self, mask: u32, next: Label) -> Label {
-        self.before(next);
-        self.emit(instruction::and(mask))
+        self.step(instruction::and(mask), next)
+    }
+
+    const fn step(&mut self, step: Instruction, next: Label) -> Label {
+        if let Some(same) = self.find(step, next, next) {
+            return same;
+        }
+        // It must be the instruction that follows.
+        if self.distance(next) != 0 {
+            self.bridge(next);
+        }
+        self.emit(step)
     }
 
     /// Goes on at `yes` if the test holds, else at `no`.
     pub const fn jump(&mut self, test: Test, yes: Label, no: Label) -> Label {
+        if let Some(same) = self.find(instruction::jump(test, 0, 0), yes, no) {
+            return same;
+        }
         // A bridge for one side moves the other side one further away; two bridges are always near enough.
         let (mut yes, mut no) = (yes, no);
         if self.distance(yes) > u8::MAX as usize {
@@ -106,11 +118,22 @@ impl Assembler {
         self.len - to.0
     }
 
-    /// Makes `next` the instruction that follows the one to be emitted.
-    const fn before(&mut self, next: Label) {
-        if self.distance(next) != 0 {
-            self.bridge(next);
+    /// An instruction that is there already, does this and goes on at the same ones. (A step has no distances: it goes on
+    /// at the next one.)
+    const fn find(&self, what: Instruction, yes: Label, no: Label) -> Option<Label> {
+        let mut at = 1;
+        while at <= self.len {
+            let Instruction { code, jt, jf, k } = self.code[CAPACITY - at];
+            if code == what.code
+                && k == what.k
+                && yes.0 + jt as usize + 1 == at
+                && no.0 + jf as usize + 1 == at
+            {
+                return Some(Label(at));
+            }
+            at += 1;
         }
+        None
     }
 
     /// An unconditional jump, whose distance has 32 bits.
@@ -171,6 +194,27 @@ mod tests {
                 (0x06, 0, 0, 1)
             ]
         );
+    }
+
+    #[test]
+    fn what_is_there_is_not_made_again() {
+        let mut a = Assembler::new();
+        let no = a.ret(1);
+        let yes = a.ret(2);
+        let test = a.jump(Test::Equal(7), yes, no);
+        let loaded = a.load(16, test);
+        assert_eq!(a.jump(Test::Equal(7), yes, no), test);
+        assert_eq!(a.load(16, test), loaded);
+        assert_eq!(a.len(), 4);
+        // What does something else is made.
+        assert_ne!(a.jump(Test::Equal(7), no, yes), test);
+        assert_ne!(a.jump(Test::Equal(8), yes, no), test);
+        assert_ne!(a.jump(Test::AtLeast(7), yes, no), test);
+        assert_eq!(a.len(), 7);
+        assert_ne!(a.load(20, test), loaded);
+        assert_ne!(a.and(16, test), loaded);
+        // Each with the jump to what follows.
+        assert_eq!(a.len(), 11);
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //!               if A & 0x7e028080 goto EPERM else ALLOW
 //! ```
 //!
-//! An answer's label is its name, the first instruction of a check has that of its system call, other targets are
-//! numbered; `next` is the following line.
+//! An answer's label is its name, the first instruction of a check has that of its system call (of the first if several
+//! share it), other targets are numbered; `next` is the following line.
 
 use core::fmt::{self, Display, Formatter};
 
