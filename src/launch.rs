@@ -7,7 +7,7 @@ use crate::error::{Cause, Error, Exit, Step, Subject};
 use crate::landlock::abi::{self, Abi};
 use crate::landlock::resolve::Space;
 use crate::landlock::ruleset::{self, Ruleset, Seen};
-use crate::policy::file::{self, Buffer};
+use crate::policy::file::{self, File};
 use crate::policy::{Listed, Net, Policy, reader};
 use crate::seccomp::{self, Mode};
 use crate::sys::args::Vector;
@@ -15,24 +15,29 @@ use crate::sys::{OwnedFd, process};
 use crate::{capabilities, descriptors};
 use descriptors::Settled;
 
-/// The memory of a launch: there is no allocator. The binary has one as a static.
+/// The memory of a launch: there is no allocator. The binary has one as a static. From the start of a page on and in this
+/// order, so that a usual launch touches two pages of it.
+#[repr(C, align(4096))]
 pub struct Memory {
-    /// The policy file, then its decoded strings, then what is free.
-    text: [u8; 2 * size_of::<Buffer>() + FREE],
+    /// A usual policy file and its decoded strings.
+    brief: [u8; 2048],
     lists: Listed,
     space: Space,
+    /// A larger policy file and its decoded strings, then what is free.
+    text: [u8; file::LARGEST + FREE],
 }
 
-/// What is free after a policy of any size.
+/// What is free beside a policy of any size.
 const FREE: usize = 64 * 1024;
 
 impl Memory {
     /// Empty memory.
     pub const fn new() -> Self {
         Memory {
-            text: [0; 2 * size_of::<Buffer>() + FREE],
+            brief: [0; 2048],
             lists: Listed::new(),
             space: Space::new(),
+            text: [0; file::LARGEST + FREE],
         }
     }
 }
@@ -52,11 +57,20 @@ impl Memory {
         path: &'a CStr,
         skipped: &mut dyn FnMut(&[u8]),
     ) -> Result<(Policy<'a>, &'a mut Space, &'a mut [u8]), Error<'a>> {
-        let Memory { text, lists, space } = self;
-        let (json, rest) = file::read(path, text)?;
-        // A string is decoded to no more bytes than it has, and its NUL takes less than its quotes.
-        let (text, free) = rest.split_at_mut(json.len());
-        let policy = reader::read_seeing(json, text, lists, skipped)?;
+        let Memory {
+            brief,
+            lists,
+            space,
+            text,
+        } = self;
+        let file = File::open(path)?;
+        let (place, free) = if file.room() <= brief.len() {
+            (&mut brief[..], &mut text[..])
+        } else {
+            text.split_at_mut(file.room())
+        };
+        let (json, strings) = file.read(place)?;
+        let policy = reader::read_seeing(json, strings, lists, skipped)?;
         Ok((policy, space, free))
     }
 }

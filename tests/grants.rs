@@ -497,6 +497,77 @@ fn the_base_system_is_read_and_executed() {
 }
 
 #[test]
+fn the_directories_of_a_merged_usr_are_executed_wherever_their_links_lead() {
+    type Links = &'static [(&'static str, &'static str)];
+    type Programs = &'static [&'static str];
+    // Each with what is a link there, and the programs that are in the base system by it.
+    let hosts: [(Links, Programs); 4] = [
+        (&[], &["usr/bin/agent", "bin/agent", "lib64/agent"]),
+        (
+            &[
+                ("usr/bin", "bin"),
+                ("/usr/lib64", "lib64"),
+                ("usr/none", "sbin"),
+            ],
+            &["usr/bin/agent", "usr/lib64/agent"],
+        ),
+        // Deeper, beside it, and by one more link out of it.
+        (
+            &[
+                ("usr/a/b", "bin"),
+                ("other/lib64", "lib64"),
+                ("../other", "usr/lib"),
+                ("usr/lib", "lib"),
+            ],
+            &["usr/a/b/agent", "other/lib64/agent", "other/agent"],
+        ),
+        // The whole of it is elsewhere.
+        (
+            &[("mnt", "usr"), ("usr/bin", "bin")],
+            &["mnt/bin/agent", "mnt/agent"],
+        ),
+    ];
+    as_root(|scene| {
+        for (number, (links, programs)) in hosts.into_iter().enumerate() {
+            let place = |path: &str| format!("host{number}/{path}");
+            for program in programs.iter().chain(&["agent", "outside/agent"]) {
+                let program = place(program);
+                scene.dir(program.rsplit_once('/').expect("in a folder").0);
+                scene.program(&program, Path::new(scene.agent()));
+            }
+            for (target, link) in links {
+                std::os::unix::fs::symlink(target, scene.path(&place(link))).expect("own folder");
+            }
+            fs::write(scene.path(&place("policy")), "{}").expect("own folder");
+            let root = scene.path(&place(""));
+            let version = |program: &str| {
+                let argv = [
+                    "/agent",
+                    "sandbox-exec",
+                    "/policy",
+                    "--",
+                    program,
+                    "--version",
+                ];
+                scene.plain(&argv).in_root(&root).run()
+            };
+            for program in programs {
+                assert_eq!(version(&format!("/{program}")).code, Some(0), "{program}");
+            }
+            for (target, link) in links {
+                let program = format!("/{link}/agent");
+                let reached =
+                    fs::exists(format!("{root}/{}/agent", target.trim_start_matches('/')));
+                if reached.expect("a path") {
+                    assert_eq!(version(&program).code, Some(0), "{program}");
+                }
+            }
+            version("/outside/agent").refused(71, "exec", &["EACCES"]);
+        }
+    });
+}
+
+#[test]
 fn the_five_devices_are_read_and_written() {
     as_each(|scene| {
         let policy = scene.policy();

@@ -48,6 +48,7 @@ const HARMLESS_EXPLAINED: &[Harmless] = &[
     ("kill", "of a process that only writes lines, to go on"),
     ("ppoll", "for a line or its reader"),
     ("pwritev2", "of a line"),
+    ("readlinkat", "files and connections are not seen then"),
     ("recvfrom", "of a line, or of what is not seen then"),
     ("sendto", "of a line, or of what is not seen then"),
     ("socket", "files and connections are not seen then"),

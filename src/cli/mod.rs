@@ -189,8 +189,8 @@ fn parse_policy(words: &mut Words) -> Result<&'static CStr, Error<'static>> {
 
 /// `ARGV...`
 fn parse_program(words: Words) -> Result<(&'static CStr, Vector<'static>), Error<'static>> {
-    let argv = words.rest().ok_or(wrong("no program after \"--\""))?;
-    let program = argv.iter().next().ok_or(wrong("no program after \"--\""))?;
+    let argv = words.rest();
+    let program = argv.first().ok_or(wrong("no program after \"--\""))?;
     if !program.to_bytes().starts_with(b"/") {
         return Err(wrong_word(
             program,
@@ -201,6 +201,7 @@ fn parse_program(words: Words) -> Result<(&'static CStr, Vector<'static>), Error
 }
 
 /// `sandbox-run [OPTIONS] POLICY.json -- ARGV...`
+#[inline(never)]
 fn parse_run(mut words: Words, environment: Vector<'static>) -> Result<Command, Error<'static>> {
     /// Digits of a second and of a core that are read: nanoseconds, microseconds.
     const NANO: usize = 9;

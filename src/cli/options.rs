@@ -7,34 +7,26 @@ use crate::error::Error;
 use crate::sys::args::Vector;
 
 /// The words of a command line that are left.
-pub(super) struct Words {
-    arguments: Vector<'static>,
-    at: usize,
-}
+pub(super) struct Words(Vector<'static>);
 
 impl Words {
     /// All after the program's own name.
-    pub(super) const fn new(arguments: Vector<'static>) -> Self {
-        Words { arguments, at: 1 }
-    }
-
-    fn peek(&self) -> Option<&'static CStr> {
-        self.arguments.iter().nth(self.at)
+    pub(super) fn new(mut arguments: Vector<'static>) -> Self {
+        let _ = arguments.take_first();
+        Words(arguments)
     }
 
     pub(super) fn next(&mut self) -> Option<&'static CStr> {
-        let word = self.peek()?;
-        self.at += 1;
-        Some(word)
+        self.0.take_first()
     }
 
     /// The next word, if it is an option and not `--`, with the value that stands behind its `=`.
     pub(super) fn option(&mut self) -> Option<Given> {
-        let word = self.peek()?;
+        let word = self.0.first()?;
         if !word.to_bytes().starts_with(b"-") || word == c"--" {
             return None;
         }
-        self.at += 1;
+        let _ = self.0.take_first();
         let equals = word.to_bytes().iter().position(|&byte| byte == b'=');
         let (name, value) = match equals {
             None => (word.to_bytes(), None),
@@ -77,8 +69,8 @@ impl Words {
     }
 
     /// What is left, as a program's arguments.
-    pub(super) fn rest(self) -> Option<Vector<'static>> {
-        self.arguments.skip(self.at)
+    pub(super) fn rest(self) -> Vector<'static> {
+        self.0
     }
 }
 

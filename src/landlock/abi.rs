@@ -25,7 +25,8 @@ pub const LOG: u32 = 7;
 /// The first ABI that handles pathname unix sockets.
 pub const UNIX: u32 = 9;
 
-/// What an ABI added.
+/// What an ABI added, or in [`HANDLED`] what it handles.
+#[derive(Clone, Copy)]
 struct Row {
     linux: &'static str,
     fs: u64,
@@ -57,6 +58,19 @@ const ROWS: [Row; NEWEST as usize] = [
     row("7.2", 0, BIND_UDP | CONNECT_SEND_UDP, 0),
     row("7.3", 0, 0, 0),
 ];
+
+/// What each ABI handles: what it added, and all that came before.
+const HANDLED: [Row; NEWEST as usize] = {
+    let mut rows = ROWS;
+    let mut index = 1;
+    while index < rows.len() {
+        rows[index].fs |= rows[index - 1].fs;
+        rows[index].net |= rows[index - 1].net;
+        rows[index].scoped |= rows[index - 1].scoped;
+        index += 1;
+    }
+    rows
+};
 
 /// The rights of ABI 1.
 const FIRST: u64 = (LANDLOCK_ACCESS_FS_EXECUTE
@@ -108,23 +122,23 @@ impl Abi {
         self.0 >= needed
     }
 
-    fn rows(self) -> impl Iterator<Item = &'static Row> {
-        ROWS.iter().take(self.0 as usize)
+    const fn handled(self) -> Row {
+        HANDLED[self.0 as usize - 1]
     }
 
     /// Every filesystem right that the ABI knows: all are handled.
-    pub fn fs(self) -> u64 {
-        self.rows().fold(0, |bits, row| bits | row.fs)
+    pub const fn fs(self) -> u64 {
+        self.handled().fs
     }
 
     /// Every network right that the ABI knows: all are handled.
-    pub fn net(self) -> u64 {
-        self.rows().fold(0, |bits, row| bits | row.net)
+    pub const fn net(self) -> u64 {
+        self.handled().net
     }
 
     /// Every scope that the ABI knows: all are used.
-    pub fn scoped(self) -> u64 {
-        self.rows().fold(0, |bits, row| bits | row.scoped)
+    pub const fn scoped(self) -> u64 {
+        self.handled().scoped
     }
 
     /// The size in bytes of the ABI's `landlock_ruleset_attr`, as far as it is used here.

@@ -37,7 +37,7 @@ const HELD: usize = 24;
 
 /// What a file or directory is, by whatever name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Identity {
+pub(super) struct Identity {
     device: u64,
     inode: u64,
 }
@@ -132,35 +132,6 @@ impl Space {
         // Roots are added in the order of the policy.
         let found = self.roots.binary_search_by_key(&path, |root| root.path);
         found.is_ok_and(|index| !self.roots[index].linked)
-    }
-
-    /// Whether a path is a link to a name in `directory` (`usr/lib` for `/usr`) which is none itself: what a rule on
-    /// `directory` covers. ENOENT: it does not exist.
-    pub fn links_into(path: &CStr, directory: &CStr) -> Result<bool, Errno> {
-        // Such a text is short: one that fills this is left to the walk.
-        let mut link = [0; 64];
-        let room = link.len();
-        let target = match fs::read_link_start(path, &mut link) {
-            Err(Errno::INVAL) => return Ok(false),
-            Ok(target) if target.len() == room => return Ok(false),
-            target => target?,
-        };
-        let relative = directory.to_bytes().strip_prefix(b"/");
-        let name = relative
-            .and_then(|directory| target.strip_prefix(directory))
-            .and_then(|rest| rest.strip_prefix(b"/"));
-        if name.is_none_or(|name| name.contains(&b'/') || [&b""[..], b".", b".."].contains(&name)) {
-            return Ok(false);
-        }
-        let mut place: Vec<u8, 66> = Vec::new();
-        for part in [b"/", target, b"\0"] {
-            place.extend_from_slice(part).map_err(|_| LONG)?;
-        }
-        let place = CStr::from_bytes_with_nul(&place).map_err(|_| LONG)?;
-        match fs::read_link_start(place, &mut [0]) {
-            Err(Errno::INVAL) => Ok(true),
-            linked => linked.map(|_| false),
-        }
     }
 
     /// Opens a path. All roots must have been added.

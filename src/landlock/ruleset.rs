@@ -9,10 +9,10 @@ use linux_raw_sys::landlock::{
 
 use super::abi::{self, Abi};
 use super::access::Grant;
-use super::resolve::{Failure, Opened, Space};
+use super::resolve::{Failure, Identity, Opened, Space};
 use crate::error::{Cause, Error, Step, Subject};
 use crate::policy::base_system::{
-    DEVICES, GPU_DIRECTORY, GPU_NODES, GPU_PREFIX, GPU_TASKS, MERGED, MERGED_INTO, SYSTEM,
+    DEVICES, GPU_DIRECTORY, GPU_NODES, GPU_PREFIX, GPU_TASKS, Merge, SYSTEM,
 };
 use crate::policy::{Entry, List, Net, Policy};
 use crate::sys::fs::{self, FileType};
@@ -21,20 +21,31 @@ use crate::sys::{Errno, OwnedFd};
 
 /// A path of the host, skipped where it does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostRule {
+pub struct HostRule<'p> {
     /// The path.
-    pub path: &'static CStr,
+    pub path: &'p CStr,
     /// What is granted.
     pub grant: Grant,
+    merge: Merge,
 }
 
 /// What a policy grants of the host itself, but for the GPU nodes that are found by their prefix.
-pub fn host_rules(policy: &Policy<'_>) -> impl Iterator<Item = HostRule> {
+pub fn host_rules(policy: &Policy<'_>) -> impl Iterator<Item = HostRule<'static>> {
     let gpu = policy.gpu;
-    let rule = |grant| move |path| HostRule { path, grant };
+    let rule = |grant| {
+        move |path| HostRule {
+            path,
+            grant,
+            merge: Merge::None,
+        }
+    };
     SYSTEM
         .into_iter()
-        .map(rule(Grant::Program))
+        .map(|(path, merge)| HostRule {
+            path,
+            grant: Grant::Program,
+            merge,
+        })
         .chain(DEVICES.into_iter().map(rule(Grant::Device)))
         .chain(
             GPU_NODES
@@ -123,6 +134,7 @@ pub fn make<'a>(
         space,
         see,
         places: Vec::new(),
+        usr: None,
     };
     // The space may have served another policy.
     rules.space.clear();
@@ -197,6 +209,8 @@ struct Rules<'p, 'a> {
     see: &'p mut dyn FnMut(Seen<'_>),
     /// Directories of the base system that no link leads to, and that have their rule.
     places: Vec<&'static CStr, { SYSTEM.len() }>,
+    /// What `/usr` is, once it has its rule.
+    usr: Option<Identity>,
 }
 
 impl<'a> Rules<'_, 'a> {
@@ -216,8 +230,13 @@ impl<'a> Rules<'_, 'a> {
     /// The base system and the GPU.
     fn host(&mut self) -> Result<(), Error<'a>> {
         for rule in host_rules(self.policy) {
-            self.host_rule(rule.path, rule.grant)
+            let is_place = self
+                .host_rule(rule)
                 .map_err(|errno| host_refused(rule.path, errno))?;
+            if is_place {
+                // As many as there are.
+                let _ = self.places.push(rule.path);
+            }
         }
         if self.policy.gpu {
             self.gpu_nodes()
@@ -226,6 +245,8 @@ impl<'a> Rules<'_, 'a> {
         Ok(())
     }
 
+    // With a stack frame of its own, as large as a page's half.
+    #[inline(never)]
     fn gpu_nodes(&mut self) -> Result<(), Errno> {
         let listed = fs::for_each_entry(fs::CWD, GPU_DIRECTORY, |name| {
             if !name.to_bytes().starts_with(GPU_PREFIX) {
@@ -238,7 +259,12 @@ impl<'a> Rules<'_, 'a> {
                     .map_err(|_| Errno::NAMETOOLONG)?;
             }
             let path = CStr::from_bytes_with_nul(&path).map_err(|_| Errno::INVAL)?;
-            self.host_rule(path, Grant::Gpu)
+            self.host_rule(HostRule {
+                path,
+                grant: Grant::Gpu,
+                merge: Merge::None,
+            })
+            .map(drop)
         });
         // A host without /dev has no GPU.
         if listed == Err(Errno::NOENT) {
@@ -248,26 +274,30 @@ impl<'a> Rules<'_, 'a> {
         }
     }
 
-    fn host_rule(&mut self, path: &CStr, grant: Grant) -> Result<(), Errno> {
+    /// Whether programs may now be executed beneath this very path: a directory of the base system that no link leads to.
+    fn host_rule(&mut self, rule: HostRule<'_>) -> Result<bool, Errno> {
+        let HostRule { path, grant, merge } = rule;
         let subject = Subject::Text(path.to_bytes());
         // The links of a merged /usr lead to what its rule covers. This makes no rule, whatever was linked.
-        if grant == Grant::Program && MERGED.contains(&path) && self.places.contains(&MERGED_INTO) {
-            match Space::links_into(path, MERGED_INTO) {
-                Ok(true) => {
+        if merge == Merge::Link && self.usr.is_some() {
+            match parent(path) {
+                Ok(parent) if self.usr == Some(parent) => {
                     (self.see)(Seen::Covered(subject));
-                    return Ok(());
+                    return Ok(false);
                 }
                 Err(Errno::NOENT) => {
                     (self.see)(Seen::Missing(path));
-                    return Ok(());
+                    return Ok(false);
                 }
-                linked => linked?,
-            };
+                // Somewhere else, a directory that nobody may look into, or a file: whatever it is, it is opened.
+                Ok(_) | Err(Errno::ACCESS | Errno::NOTDIR) => {}
+                Err(errno) => return Err(errno),
+            }
         }
         let opened = match self.space.open(path) {
             Err(Failure::Errno(Errno::NOENT)) => {
                 (self.see)(Seen::Missing(path));
-                return Ok(());
+                return Ok(false);
             }
             Err(Failure::Errno(errno)) => return Err(errno),
             Err(Failure::Leaves(_)) => return Err(Errno::XDEV),
@@ -276,18 +306,16 @@ impl<'a> Rules<'_, 'a> {
         if grant == Grant::Program && self.space.ends_beneath(path, opened.linked, &self.places) {
             self.space.hold(opened.fd);
             (self.see)(Seen::Covered(subject));
-            return Ok(());
+            return Ok(false);
         }
         let Opened { fd, linked } = opened;
+        let identity = match merge {
+            Merge::Target => Some(fs::stat(&fd)?.into()),
+            _ => None,
+        };
         let is_directory = self.add_rights(subject, fd, grant, None)?;
-        if let Some(place) = SYSTEM.into_iter().find(|place| *place == path)
-            && is_directory
-            && !linked
-        {
-            // As many as there are.
-            let _ = self.places.push(place);
-        }
-        Ok(())
+        self.usr = self.usr.or(identity);
+        Ok(grant == Grant::Program && is_directory && !linked)
     }
 
     /// What is left of the policy: the lists, `exe` and the broker.
@@ -356,7 +384,8 @@ impl<'a> Rules<'_, 'a> {
             .entries()
             .filter(|(list, _)| *list == List::Ro)
             .map(|(_, entry)| entry.path);
-        self.space.ended_beneath(SYSTEM.into_iter().chain(ro))
+        let system = SYSTEM.into_iter().map(|(path, _)| path);
+        self.space.ended_beneath(system.chain(ro))
     }
 
     fn add(
@@ -421,6 +450,18 @@ impl<'a> Rules<'_, 'a> {
         };
         refused(entry, cause)
     }
+}
+
+/// The directory in which a directory lies, wherever links lead to it.
+fn parent(path: &CStr) -> Result<Identity, Errno> {
+    let mut above: Vec<u8, 16> = Vec::new();
+    for part in [path.to_bytes(), c"/..".to_bytes_with_nul()] {
+        above
+            .extend_from_slice(part)
+            .map_err(|_| Errno::NAMETOOLONG)?;
+    }
+    let above = CStr::from_bytes_with_nul(&above).map_err(|_| Errno::INVAL)?;
+    fs::stat_path(above).map(Identity::from)
 }
 
 fn file_type<'a>(entry: Entry<'a>, fd: &OwnedFd) -> Result<FileType, Error<'a>> {

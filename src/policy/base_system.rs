@@ -2,25 +2,30 @@
 
 use core::ffi::CStr;
 
+/// What a merged `/usr` makes of a directory (`file-hierarchy(7)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// Nothing.
+    None,
+    /// The others are merged into it.
+    Target,
+    /// It is usually a link to a directory in the target.
+    Link,
+}
+
 /// Read and execute. What does not exist on a host is skipped.
-pub const SYSTEM: [&CStr; 10] = [
-    c"/usr",
-    c"/lib",
-    c"/lib32",
-    c"/lib64",
-    c"/bin",
-    c"/sbin",
-    c"/etc",
-    c"/opt",
-    c"/proc",
-    c"/sys/devices/system/cpu",
+pub const SYSTEM: [(&CStr, Merge); 10] = [
+    (c"/usr", Merge::Target),
+    (c"/lib", Merge::Link),
+    (c"/lib32", Merge::Link),
+    (c"/lib64", Merge::Link),
+    (c"/bin", Merge::Link),
+    (c"/sbin", Merge::Link),
+    (c"/etc", Merge::None),
+    (c"/opt", Merge::None),
+    (c"/proc", Merge::None),
+    (c"/sys/devices/system/cpu", Merge::None),
 ];
-
-/// Those of [`SYSTEM`] that are usually links into [`MERGED_INTO`] (a merged `/usr`, `file-hierarchy(7)`).
-pub const MERGED: [&CStr; 5] = [c"/lib", c"/lib32", c"/lib64", c"/bin", c"/sbin"];
-
-/// Where a merged `/usr` has its directories.
-pub const MERGED_INTO: &CStr = c"/usr";
 
 /// Read and write. What does not exist on a host is skipped.
 pub const DEVICES: [&CStr; 5] = [

@@ -79,13 +79,17 @@ impl<'a> Vector<'a> {
             })
     }
 
-    /// The vector from `index` on, which must not be past its end.
-    pub fn skip(self, index: usize) -> Option<Self> {
-        if self.iter().count() < index {
-            return None;
-        }
-        // SAFETY: `index` is at most that of the terminating NULL, so the rest is a vector too.
-        Some(unsafe { Vector::new(self.first.add(index)) })
+    /// The first string.
+    pub fn first(&self) -> Option<&'a CStr> {
+        self.get(0)
+    }
+
+    /// Takes the first string off.
+    pub fn take_first(&mut self) -> Option<&'a CStr> {
+        let first = self.first()?;
+        // SAFETY: the first pointer is not the terminating NULL, so that what comes after it is a vector too.
+        self.first = unsafe { self.first.add(1) };
+        Some(first)
     }
 
     /// Removes every string that starts with `prefix`; the others keep their order.

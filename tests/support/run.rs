@@ -1,6 +1,6 @@
 //! One program run to its end, as some user.
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
@@ -81,6 +81,16 @@ impl Run {
         self.steps.push(Arc::clone(&step));
         // SAFETY: every caller in these tests makes single system calls that are safe after fork.
         unsafe { self.command.pre_exec(move || step()) };
+    }
+
+    /// Runs in a root directory of its own, which takes root; the working directory is the top one then.
+    pub(crate) fn in_root(self, root: &str) -> Self {
+        let root = CString::new(root).expect("no NUL");
+        // SAFETY: two calls that are safe after fork; the name ends in a zero byte.
+        self.with(move || unsafe {
+            super::check(libc::chroot(root.as_ptr()))?;
+            super::check(libc::chdir(c"/".as_ptr()))
+        })
     }
 
     /// [`Run::before`] as a part of a chain.
