@@ -164,16 +164,19 @@ impl Scanner<'_> {
             return self.expected("expected a name in double quotes");
         }
         loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let plain = |&byte: &u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+            let special = rest.iter().position(|byte| !plain(byte));
+            self.at += special.unwrap_or(rest.len());
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(());
                 }
                 Some(b'\\') => self.escape()?,
-                Some(0..=0x1f) => {
+                Some(_) => {
                     return self.wrong("a control character in a string must be escaped, as \\n or \\u0001; or its closing quote is missing");
                 }
-                Some(_) => self.at += 1,
                 None => return self.wrong("the string does not end: its closing quote is missing"),
             }
         }
