@@ -3,7 +3,8 @@
  *
  * trampoline: execve and nothing else. -DRULES: the Landlock rules of the benchmark's policy, and a filter of five
  * instructions, or with -DFILTER="file" the instructions in that file. -DMORE="directory/": also a rule for each of the
- * directories 0, 1, ... in that one, as many as the first argument says.
+ * directories 0, 1, ... in that one, as many as the first argument says. -DPOLICY="file": also the other calls that a launch
+ * by a policy makes. -DRUN: as sandbox-run does it, in a third process, which a second one has looked at.
  */
 #include <asm/unistd.h>
 #include <linux/filter.h>
@@ -85,13 +86,109 @@ static void more(long ruleset, const char *count)
 }
 #endif
 
+#ifdef POLICY
+/* The descriptors, the policy, the ABI, the links of a merged /usr, the types of two files, the capabilities. */
+static void others(void)
+{
+    static const char *const above[] = {"/lib/..", "/lib32/..", "/lib64/..", "/bin/..", "/sbin/.."};
+    static char text[4096];
+    unsigned header[2] = {0x20080522, 0}, sets[6];
+    unsigned long i;
+    long file;
+
+    for (i = 0; i < 3; i++)
+        call(__NR_fstat, i, (long)text, 0, 0);
+    call(__NR_close_range, 3, ~0u, 4, 0);
+    file = call(__NR_openat, -100, (long)POLICY, 02000000, 0);
+    call(__NR_fstat, file, (long)text, 0, 0);
+    if (call(__NR_read, file, (long)text, sizeof text, 0) <= 0)
+        call(__NR_exit_group, 120, 0, 0, 0);
+    for (i = 0; i < 3; i++)
+        call(__NR_fstat, file, (long)text, 0, 0);
+    call(__NR_close, file, 0, 0, 0);
+    call(__NR_landlock_create_ruleset, 0, 0, 1, 0);
+    for (i = 0; i < sizeof above / sizeof *above; i++)
+        call(__NR_newfstatat, -100, (long)above[i], (long)text, 0);
+    call(__NR_capget, (long)header, (long)sets, 0, 0);
+    call(__NR_geteuid, 0, 0, 0, 0);
+}
+#endif
+
+#ifdef RUN
+static char text[4096];
+
+/* /proc/PID/status, read. */
+static void look_at(long pid)
+{
+    char path[32] = "/proc/", digits[20];
+    unsigned long length = 0, at = 6;
+    const char *rest;
+    long file;
+
+    do
+        digits[length++] = '0' + pid % 10;
+    while (pid /= 10);
+    while (length)
+        path[at++] = digits[--length];
+    for (rest = "/status"; *rest; rest++)
+        path[at++] = *rest;
+    file = call(__NR_openat, -100, (long)path, 02000000, 0);
+    if (call(__NR_read, file, (long)text, 2048, 0) <= 0)
+        call(__NR_exit_group, 119, 0, 0, 0);
+    call(__NR_close, file, 0, 0, 0);
+}
+
+/* Ends as a process of its own does. */
+static void follow(long child)
+{
+    int status = 0;
+
+    call(__NR_wait4, child, (long)&status, 0, 0);
+    call(__NR_exit_group, status >> 8, 0, 0, 0);
+}
+
+static int told[2], go[2];
+
+/* Comes back in the third process, whose rules are made. */
+static void fork_twice(void)
+{
+    unsigned long number;
+    long child;
+
+    for (number = 4; number < 4 + sizeof rules / sizeof *rules; number++)
+        call(__NR_close, number, 0, 0, 0);
+    child = call(__NR_clone, 17, 0, 0, 0);
+    if (child)
+        follow(child);
+    call(__NR_pipe2, (long)told, 02000000, 0, 0);
+    call(__NR_pipe2, (long)go, 02000000, 0, 0);
+    child = call(__NR_clone, 17, 0, 0, 0);
+    if (child) {
+        call(__NR_close, told[1], 0, 0, 0);
+        call(__NR_close, go[0], 0, 0, 0);
+        call(__NR_read, told[0], (long)text, 1, 0);
+        look_at(child);
+        call(__NR_write, go[1], (long)"1", 1, 0);
+        call(__NR_read, told[0], (long)text, 1, 0);
+        follow(child);
+    }
+    call(__NR_close, told[0], 0, 0, 0);
+    call(__NR_close, go[1], 0, 0, 0);
+    call(__NR_setsid, 0, 0, 0, 0);
+}
+#endif
+
 static void confine(const char *count)
 {
     struct { unsigned long fs, net, scoped; } attr = {ALL, 3, 3};
     struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    long ruleset = call(__NR_landlock_create_ruleset, (long)&attr, sizeof attr, 0, 0);
     unsigned long i;
+    long ruleset;
 
+#ifdef POLICY
+    others();
+#endif
+    ruleset = call(__NR_landlock_create_ruleset, (long)&attr, sizeof attr, 0, 0);
     for (i = 0; i < sizeof rules / sizeof *rules; i++) {
         struct landlock_path_beneath_attr rule = {rules[i].access, 0};
         rule.parent_fd = call(__NR_openat, -100, (long)rules[i].path, 010000000 | 02000000, 0);
@@ -103,9 +200,16 @@ static void confine(const char *count)
 #else
     (void)count;
 #endif
+#ifdef RUN
+    fork_twice();
+#endif
     if (call(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0) || call(__NR_landlock_restrict_self, ruleset, 0, 0, 0) ||
         call(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&program, 0))
         call(__NR_exit_group, 122, 0, 0, 0);
+#ifdef RUN
+    call(__NR_write, told[1], (long)"1", 1, 0);
+    call(__NR_read, go[0], (long)text, 1, 0);
+#endif
 }
 #endif
 

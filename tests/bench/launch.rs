@@ -2,7 +2,9 @@
 //!
 //! `nothing` is a bare vfork, exec and wait of a program that ends at once; `trampoline` the same through a program without
 //! libc that only makes an execve; `floor` one that makes the rules of the same policy and a filter of five instructions
-//! and nothing else; `floor+filter` the same with the launcher's own filter. Numbers are noisy: only ratios of one run count.
+//! and nothing else; `floor+filter` the same with the launcher's own filter; `floor+calls` makes the other calls of a launch by
+//! a policy too, and `floor of run` those with which `sandbox-run` starts a module in a process of its own and looks at it
+//! before its exec. Numbers are noisy: only ratios of one run count.
 //! The kernel can't divide times as short as these into user and system time, so their sum is given.
 //! `cargo bench -- ROUNDS` sets how many.
 
@@ -49,14 +51,19 @@ fn main() {
     let rules = ["-DRULES", &work, &exe, &all];
     let trampoline = place.compile("floor.c", "trampoline", &[]);
     let floor = place.compile("floor.c", "floor", &rules);
-    let own_filter = place.compile(
-        "floor.c",
-        "floor-filter",
-        &[&rules[..], &[&filter_file]].concat(),
-    );
     let policy = place.write(
         "policy.json",
         &format!("{{\"rw\": [\"{}\"], \"exe\": \"{nothing}\"}}", place.work),
+    );
+    let policy_file = format!("-DPOLICY=\"{policy}\"");
+    let with_filter = [&rules[..], &[&filter_file]].concat();
+    let calls_too = [&with_filter[..], &[&policy_file]].concat();
+    let own_filter = place.compile("floor.c", "floor-filter", &with_filter);
+    let all_calls = place.compile("floor.c", "floor-calls", &calls_too);
+    let run_floor = place.compile(
+        "floor.c",
+        "floor-run",
+        &[&calls_too[..], &["-DRUN"]].concat(),
     );
     let agent = release_binary();
 
@@ -76,6 +83,8 @@ fn main() {
         spawned("trampoline", &[&trampoline, &nothing]),
         spawned("floor", &[&floor, &nothing]),
         spawned("floor+filter", &[&own_filter, &nothing]),
+        spawned("floor+calls", &[&all_calls, &nothing]),
+        spawned("floor of run", &[&run_floor, &nothing]),
         spawned(
             "sandbox-exec",
             &[&agent, "sandbox-exec", &policy, "--", &nothing],
@@ -391,7 +400,11 @@ fn table(cases: &[Case]) {
     for (one, other) in [
         ("sandbox-exec", "floor"),
         ("sandbox-exec", "floor+filter"),
+        ("floor+calls", "floor+filter"),
+        ("sandbox-exec", "floor+calls"),
         ("sandbox-run, none", "sandbox-exec"),
+        ("floor of run", "sandbox-exec"),
+        ("sandbox-run, none", "floor of run"),
         ("prepared launch", "kernel's part"),
     ] {
         println!("{one} / {other}: {:.2}", median(one) / median(other));
