@@ -72,7 +72,7 @@ pub fn keep_only(numbers: &[i32], exec_rw: bool) -> Result<(), Error<'static>> {
 /// file without a name.
 fn close_unnamed() -> Result<bool, Error<'static>> {
     let mut unlinked = false;
-    for (number, name) in (0..).zip(STANDARD) {
+    for (number, name) in (0..).zip(&STANDARD) {
         unlinked |=
             check_standard(number).map_err(|errno| Error::call(Step::Descriptors, name, errno))?;
     }
@@ -171,7 +171,7 @@ pub fn check_memory_files<'a>(
 }
 
 fn check_standard_memory_files() -> Result<(), Error<'static>> {
-    for (number, name) in (0..).zip(STANDARD) {
+    for (number, name) in (0..).zip(&STANDARD) {
         check_memory_file(number)
             .map_err(|cause| Error::refused(Step::Descriptors, Subject::Name(name), cause))?;
     }

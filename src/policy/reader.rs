@@ -349,10 +349,10 @@ impl<'de> Visitor<'de> for &mut Reader<'_, '_> {
                 return Err(self.broken(NOT_TEXT));
             }
             match FIELDS
-                .into_iter()
+                .iter()
                 .find(|row| decode(raw).eq(row.1.chars().map(Ok)))
             {
-                Some((field, ..)) => self.field(field, &mut map)?,
+                Some(&(field, ..)) => self.field(field, &mut map)?,
                 None => {
                     self.skip(raw)?;
                     map.next_value::<serde::de::IgnoredAny>()?;
